@@ -1,0 +1,127 @@
+//! A point in time as every room knows it, so that none of them asks what unit or zone a number is in.
+
+use std::fmt::Write as _;
+
+/// Microseconds in a second.
+pub const MICROS: i64 = 1_000_000;
+
+/// A moment in UTC: microseconds since 1970-01-01T00:00:00Z.
+///
+/// Arithmetic saturates; what lies outside years -9999 to 9999 cannot be written as a date and is clamped there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// The moment so many microseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// The moment so many whole seconds after 1970-01-01T00:00:00Z.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(MICROS))
+    }
+
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since 1970-01-01T00:00:00Z, fractions cut off towards the past.
+    pub const fn secs(self) -> i64 {
+        self.0.div_euclid(MICROS)
+    }
+
+    /// The moment so many seconds later.
+    pub const fn plus_secs(self, secs: i64) -> Self {
+        self.plus_micros(secs.saturating_mul(MICROS))
+    }
+
+    /// The moment so many microseconds later.
+    pub const fn plus_micros(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// Microseconds from `earlier` to here; negative when `earlier` is later.
+    pub const fn micros_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Writes `2026-11-20T10:14:43+00:00`, fractions cut off (contract: timestamps carry a UTC offset).
+    pub fn write_seconds(self, out: &mut String) {
+        self.write(out, false);
+    }
+
+    /// Writes `2026-11-20T10:14:43.000123+00:00` (contract: dates of pings carry microseconds).
+    pub fn write_micros(self, out: &mut String) {
+        self.write(out, true);
+    }
+
+    fn write(self, out: &mut String, fraction: bool) {
+        let (year, month, day) = civil_date(self.secs().div_euclid(86_400));
+        let second = self.secs().rem_euclid(86_400);
+        let mut text = [b'0'; 19];
+        let fields = [(year, 4), (month, 2), (day, 2), (second / 3600, 2), (second / 60 % 60, 2), (second % 60, 2)];
+        let mut places = text.iter_mut();
+        for ((mut number, width), mark) in fields.into_iter().zip(*b"--T::\0") {
+            let mut divisor = 10_i64.pow(width - 1);
+            for _ in 0..width {
+                if let Some(place) = places.next() {
+                    // A digit: 0 to 9.
+                    *place += (number / divisor) as u8;
+                }
+                number %= divisor;
+                divisor = (divisor / 10).max(1);
+            }
+            if let Some(place) = places.next() {
+                *place = mark;
+            }
+        }
+        out.extend(text.iter().map(|byte| char::from(*byte)));
+        if fraction {
+            // Writing to a String cannot fail.
+            let _ = write!(out, ".{:06}", self.0.rem_euclid(MICROS));
+        }
+        out.push_str("+00:00");
+    }
+}
+
+/// Year (0 to 9999, clamped), month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    // Days from 0000-03-01, so that the leap day ends a year; an era is 400 years of 146,097 days.
+    let days = days.clamp(-719_528, 2_932_896) + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fractions_are_cut_off_not_rounded() {
+        let mut text = String::new();
+        Moment::from_micros(1_763_633_683_999_999).write_seconds(&mut text);
+        assert_eq!(text, "2025-11-20T10:14:43+00:00");
+        text.clear();
+        Moment::from_micros(-1).write_micros(&mut text);
+        assert_eq!(text, "1969-12-31T23:59:59.999999+00:00");
+    }
+
+    proptest! {
+        #[test]
+        fn dates_agree_with_the_calendar_of_jiff(micros in -62_167_219_200_000_000_i64..=253_402_207_200_000_000) {
+            let mut text = String::new();
+            Moment::from_micros(micros).write_micros(&mut text);
+            let stamp = jiff::Timestamp::from_microsecond(micros).unwrap();
+            prop_assert_eq!(text, stamp.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string());
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! overdue
+pub mod domain;

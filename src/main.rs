@@ -1,0 +1,2 @@
+//! The `overdue` command.
+fn main() {}
