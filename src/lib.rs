@@ -1,2 +1,3 @@
 //! overdue
 pub mod domain;
+pub mod wheel;
