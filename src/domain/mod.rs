@@ -1,4 +1,5 @@
 //! What checks, pings, flips and schedules are and how they change: pure, with the time as an argument, unable to wait or to fail on I/O.
 
 pub mod ids;
+pub mod keyword;
 pub mod moment;

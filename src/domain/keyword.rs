@@ -1,0 +1,79 @@
+//! What the text of a ping says about the job, where a check has keywords to tell.
+
+/// What keywords make of a ping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A success keyword occurs.
+    Success,
+    /// A start keyword occurs.
+    Start,
+    /// A failure keyword occurs, or none at all where that means failure.
+    Fail,
+    /// No keyword occurs: the ping is logged and changes nothing.
+    Ignored,
+}
+
+/// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// `start_kw` of the contract.
+    pub start: &'a str,
+    /// `success_kw` of the contract.
+    pub success: &'a str,
+    /// `failure_kw` of the contract.
+    pub failure: &'a str,
+    /// `filter_default_fail` of the contract: a text without any keyword is a failure.
+    pub default_fail: bool,
+}
+
+impl Rules<'_> {
+    /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
+    pub fn classify(&self, text: &str) -> Verdict {
+        let occurs = |list: &str| list.split(',').map(str::trim).any(|keyword| !keyword.is_empty() && text.contains(keyword));
+        if occurs(self.failure) {
+            Verdict::Fail
+        } else if occurs(self.success) {
+            Verdict::Success
+        } else if occurs(self.start) {
+            Verdict::Start
+        } else if self.default_fail {
+            Verdict::Fail
+        } else {
+            Verdict::Ignored
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_decide_failure_first_then_success_then_start() {
+        use Verdict::{Fail, Ignored, Start, Success};
+        // Start, success and failure keywords, the text, and what it says unless no keyword means failure.
+        for (start, success, failure, text, verdict) in [
+            ("A", "B", "C", "A B C", Fail),
+            ("A", "B", "C", "A B", Success),
+            ("A", "B", "C", "xAx", Start),
+            ("A", "B", "C", "", Ignored),
+            ("A", "B", "C", "a b c", Ignored),
+            ("", "ONE,TWO,THREE", "", "x THREE", Success),
+            ("", " ONE\t,\u{a0}TWO ", "", "xTWOx", Success),
+            ("", "a b", "", "a  b", Ignored),
+            ("", "a b", "", "xa bx", Success),
+            ("", "", "", "anything", Ignored),
+            (",", ", ,", " ", "a, b", Ignored),
+            ("", ",,x", "", "x", Success),
+            ("", "", "[0-9]+|.*", "42", Ignored),
+            ("", "", ".*", "a.*b", Fail),
+            ("", "é", "", "caf\u{e9}", Success),
+            ("", "long keyword", "", "long", Ignored),
+        ] {
+            let mut rules = Rules { start, success, failure, default_fail: false };
+            assert_eq!(rules.classify(text), verdict, "{rules:?} {text}");
+            rules.default_fail = true;
+            assert_eq!(rules.classify(text), if verdict == Ignored { Fail } else { verdict }, "{rules:?} {text}");
+        }
+    }
+}
