@@ -1,3 +1,4 @@
 //! overdue
+pub mod channel;
 pub mod domain;
 pub mod wheel;
