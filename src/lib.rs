@@ -1,4 +1,5 @@
 //! overdue
 pub mod channel;
 pub mod domain;
+pub mod smtp;
 pub mod wheel;

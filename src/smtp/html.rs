@@ -1,0 +1,171 @@
+//! Reduces HTML to the text that a reader of the mail sees, so that keywords are found across tags.
+//!
+//! Tags and comments are dropped with nothing in their place, `script` and `style` together with their contents; character
+//! references are decoded; white space is collapsed. (`mail_parser`'s `html_to_text` also drops the head, takes a `<`
+//! between spaces for a tag, and ends a tag at a `>` inside a quoted attribute.)
+
+use mail_parser::decoders::html::add_html_token;
+
+/// Characters of the longest character reference between `&` and `;`, such as `CounterClockwiseContourIntegral`.
+const REFERENCE_MAX: usize = 32;
+
+/// The text of an HTML document or of a piece of one. Takes time in proportion to its length, whatever it contains.
+pub(super) fn text_of(html: &str) -> String {
+    let mut text = Collapsed::default();
+    let mut rest = html;
+    while let Some((plain, from)) = rest.find(['<', '&']).and_then(|at| rest.split_at_checked(at)) {
+        text.push(plain);
+        rest = match from.strip_prefix('<') {
+            Some(after) => markup(after).unwrap_or_else(|| {
+                text.push("<");
+                after
+            }),
+            None => reference(from, &mut text),
+        };
+    }
+    text.push(rest);
+    text.out
+}
+
+#[derive(Default)]
+struct Collapsed {
+    out: String,
+    /// White space has come since the last character.
+    gap: bool,
+}
+
+impl Collapsed {
+    fn push(&mut self, piece: &str) {
+        for c in piece.chars() {
+            if c.is_whitespace() {
+                self.gap = true;
+                continue;
+            }
+            if std::mem::take(&mut self.gap) && !self.out.is_empty() {
+                self.out.push(' ');
+            }
+            self.out.push(c);
+        }
+    }
+}
+
+/// What comes after the tag, comment or declaration whose `<` has been read; `None` when that was a mere character. What has
+/// no end goes on to the end of the document.
+fn markup(after: &str) -> Option<&str> {
+    if let Some(comment) = after.strip_prefix("!--") {
+        return Some(past(comment, "-->"));
+    }
+    if after.starts_with(['!', '?']) {
+        return Some(past(after, ">"));
+    }
+    let closing = after.strip_prefix('/');
+    let named = closing.unwrap_or(after);
+    if !named.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return closing.map(|closing| past(closing, ">"));
+    }
+    let (name, attributes) = named.split_at(named.find(|c: char| c.is_ascii_whitespace() || c == '/' || c == '>').unwrap_or(named.len()));
+    let content = after_tag(attributes);
+    let hidden = closing.is_none() && ["script", "style"].iter().any(|hidden| name.eq_ignore_ascii_case(hidden));
+    Some(if hidden { after_hidden(content, name) } else { content })
+}
+
+fn past<'x>(text: &'x str, end: &str) -> &'x str {
+    text.split_once(end).map_or("", |(_, after)| after)
+}
+
+/// What comes after the `>` that ends a tag; one inside a quoted value does not.
+fn after_tag(attributes: &str) -> &str {
+    let mut rest = attributes;
+    while let Some((before, after)) = rest.split_once(['>', '=']) {
+        if rest.as_bytes().get(before.len()) == Some(&b'>') {
+            return after;
+        }
+        let value = after.trim_ascii_start();
+        rest = match value.strip_prefix(['"', '\'']) {
+            Some(quoted) => past(quoted, value.get(..1).unwrap_or_default()),
+            None => value.find(|c: char| c.is_ascii_whitespace() || c == '>').map_or("", |end| value.split_at(end).1),
+        };
+    }
+    ""
+}
+
+/// What comes after the closing tag of `name`, whose contents are not shown.
+fn after_hidden<'x>(content: &'x str, name: &str) -> &'x str {
+    let mut rest = content;
+    while let Some((_, after)) = rest.split_once("</") {
+        if let Some((closing, attributes)) = after.split_at_checked(name.len())
+            && closing.eq_ignore_ascii_case(name)
+            && !attributes.starts_with(|c: char| c.is_ascii_alphanumeric())
+        {
+            return after_tag(attributes);
+        }
+        rest = after;
+    }
+    ""
+}
+
+/// Adds the character that the reference at the start of `from` stands for, or `&` when it is none; what comes after it.
+fn reference<'x>(from: &'x str, text: &mut Collapsed) -> &'x str {
+    let name = from.bytes().skip(1).take(REFERENCE_MAX).take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'#').count();
+    if let Some((reference, after)) = from.split_at_checked(name + 2).filter(|(reference, _)| reference.ends_with(';')) {
+        let mut decoded = String::new();
+        add_html_token(&mut decoded, reference.as_bytes(), false);
+        text.push(&decoded);
+        return after;
+    }
+    text.push("&");
+    from.get(1..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn html_becomes_what_is_read() {
+        for (html, text) in [
+            ("<p>BRO<b>KEN</b></p>", "BROKEN"),
+            ("no markup", "no markup"),
+            ("", ""),
+            ("<HTML><head><title>T</title><Style type='x'>OK</STYLE></head><body>a<br>b</body></html>", "Tab"),
+            ("a<script>if (a</b) 'OK</scripty>' </script x='>'>b", "ab"),
+            ("<style>OK", ""),
+            ("<style/>OK</style>x", "x"),
+            ("</script>OK", "OK"),
+            ("<styles>OK</styles>", "OK"),
+            ("a<!-- OK > -- -->b<!--x", "ab"),
+            ("<!DOCTYPE html><?xml ?>a<![CDATA[x]]>b</>c</ OK>d", "abcd"),
+            ("load < 5 & 3 <4 <> a<", "load < 5 & 3 <4 <> a<"),
+            ("<a title=\"x>OK\" href='a>b' id = z>link</a >", "link"),
+            ("<a title=x\">yes</a><a b\">no", "yesno"),
+            ("<a href=\"open>OK", ""),
+            ("<a", ""),
+            ("  one \r\n\t two&nbsp;three  ", "one two three"),
+            ("one<b> </b>two <i> three", "one two three"),
+            ("&lt;OK&gt; &amp;amp; &#66;&#x52;&#X4f;&eacute;&auml;", "<OK> &amp; BROéä"),
+            ("AT&T &nope; &#xfffffff; &#; &;&&amp", "AT&T &nope; � &#; &;&&amp"),
+            ("&CounterClockwiseContourIntegral;&žlut;", "∳&žlut;"),
+            ("&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;", "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;"),
+            ("č<b>ů</b>\u{2003}ž", "čů ž"),
+            ("a\0b", "a\0b"),
+        ] {
+            assert_eq!(text_of(html), text, "{html:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn white_space_is_collapsed_and_nothing_fails(html in "([<>&;/!=\"' a-z\r\n\u{a0}č-]|script|<!--|-->|</script>|&#[0-9]{1,9};){0,60}") {
+            let text = text_of(&html);
+            prop_assert!(!text.contains("  ") && text.trim() == text, "{text:?}");
+            prop_assert!(text.chars().count() <= html.chars().count());
+        }
+
+        #[test]
+        fn words_between_tags_stay(words in prop::collection::vec("[a-z]{1,8}", 1..8), tag in "(b|i|span|td class='a>b'|font color=red|br /)") {
+            let html: String = words.iter().map(|word| format!("<{tag}>{word}</{}>", &tag[..1])).collect();
+            prop_assert_eq!(text_of(&html), words.concat());
+        }
+    }
+}

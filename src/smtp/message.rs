@@ -1,0 +1,248 @@
+//! Reads out of a mail what keyword filters search: the subject, and the text of its plain and HTML parts.
+//!
+//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here: it never goes deeper than
+//! [`DEPTH_MAX`], holds no list of headers, takes delimiters as whole lines only, and reads every byte a bounded number of
+//! times, so that no message, however built, costs more than its length.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::base64::base64_decode;
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::parsers::MessageStream;
+use mail_parser::{ContentType, HeaderValue};
+
+use super::html;
+
+/// Levels of multiparts that are looked into; what lies deeper is not searched.
+pub const DEPTH_MAX: u8 = 16;
+/// Parts of one multipart that are looked into.
+pub const PARTS_MAX: usize = 1_000;
+/// Bytes of a header field that count.
+pub const FIELD_MAX: usize = 16_384;
+
+/// What keyword filters search in a mail.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Searchable {
+    /// The first Subject field, encoded words decoded.
+    pub subject: String,
+    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends. HTML is reduced to what
+    /// a reader sees.
+    pub text: String,
+}
+
+impl Searchable {
+    /// Reads a whole message (RFC 5322, with MIME as in RFC 2045 to 2047). Never fails: what cannot be read is not searched,
+    /// and what has no structure is plain text.
+    pub fn of(message: &[u8]) -> Self {
+        let (head, body) = Head::split(message);
+        let subject = match MessageStream::new(&ended(head.subject)).parse_unstructured() {
+            HeaderValue::Text(subject) => subject.into_owned(),
+            _ => String::new(),
+        };
+        let mut text = String::new();
+        gather(&head, body, 0, &mut text);
+        Self { subject, text }
+    }
+}
+
+/// Adds the text of one part, whose `head` and `body` these are, and of the parts inside it.
+fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
+    if typed(head.disposition).is_some_and(|disposition| disposition.is_attachment()) {
+        return;
+    }
+    let content_type = typed(head.content_type);
+    let is_html = match content_type.as_ref().map(|own| (own.ctype(), own.subtype())) {
+        Some(("multipart", _)) => {
+            let boundary = content_type.as_ref().and_then(|own| own.attribute("boundary")).map(str::trim_ascii_end);
+            let parts = boundary.filter(|boundary| !boundary.is_empty()).map(|boundary| parts(body, boundary)).unwrap_or_default();
+            for part in &parts {
+                if depth < DEPTH_MAX {
+                    let (head, body) = Head::split(part);
+                    gather(&head, body, depth + 1, text);
+                }
+            }
+            if !parts.is_empty() {
+                return;
+            }
+            // Without a delimiter there is nothing that divides it: all of it is text.
+            false
+        }
+        Some(("text", Some("html"))) => true,
+        // A type without a subtype is no type (RFC 2045, section 5.2): plain text.
+        None | Some(("text", Some("plain")) | (_, None)) => false,
+        Some(_) => return,
+    };
+    let decoded = decoded(head, body);
+    let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
+    let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes())) {
+        Some(decoder) => decoder(&decoded).into(),
+        None => String::from_utf8_lossy(&decoded),
+    };
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    if is_html {
+        text.push_str(&html::text_of(&content));
+    } else {
+        text.push_str(&content);
+    }
+}
+
+/// The header fields that matter, each where it stands first, undecoded.
+#[derive(Default)]
+struct Head<'x> {
+    subject: Option<&'x [u8]>,
+    content_type: Option<&'x [u8]>,
+    encoding: Option<&'x [u8]>,
+    disposition: Option<&'x [u8]>,
+}
+
+impl<'x> Head<'x> {
+    /// Divides a message or part into its header fields and its body. The fields end at the first empty line, or at the first
+    /// line that is none, which then begins the body.
+    fn split(part: &'x [u8]) -> (Self, &'x [u8]) {
+        let mut head = Self::default();
+        let mut rest = part;
+        loop {
+            let (line, mut after) = split_line(rest);
+            if line.trim_ascii_end().is_empty() {
+                return (head, after);
+            }
+            let Some((name, value)) = field(line) else { return (head, rest) };
+            let mut length = value.len();
+            while after.starts_with(b" ") || after.starts_with(b"\t") {
+                let (continuation, next) = split_line(after);
+                length += continuation.len();
+                after = next;
+            }
+            let start = line.len() - value.len();
+            let value = rest.get(start..start + length.min(FIELD_MAX)).unwrap_or_default();
+            head.note(name, value);
+            rest = after;
+        }
+    }
+
+    fn note(&mut self, name: &[u8], value: &'x [u8]) {
+        let fields = [
+            ("subject", &mut self.subject),
+            ("content-type", &mut self.content_type),
+            ("content-transfer-encoding", &mut self.encoding),
+            ("content-disposition", &mut self.disposition),
+        ];
+        for (own, field) in fields {
+            if name.eq_ignore_ascii_case(own.as_bytes()) {
+                field.get_or_insert(value);
+            }
+        }
+    }
+}
+
+/// Reads a field such as Content-Type: a type and its parameters.
+fn typed(value: Option<&[u8]>) -> Option<ContentType<'static>> {
+    match MessageStream::new(&ended(value)).parse_content_type().into_owned() {
+        HeaderValue::ContentType(own) => Some(own),
+        _ => None,
+    }
+}
+
+/// The value of a field, with the line end that `mail_parser` wants to see after it.
+fn ended(value: Option<&[u8]>) -> Vec<u8> {
+    [value.unwrap_or_default().trim_ascii(), b"\r\n"].concat()
+}
+
+/// The name and the value of a header line, if it is one (RFC 5322, section 2.2; white space before the colon as in 4.5).
+fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    let name = line.get(..colon)?.trim_ascii_end();
+    let named = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+    named.then_some((name, line.get(colon + 1..)?))
+}
+
+/// The first line with its end, and what comes after it.
+fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |lf| lf + 1))
+}
+
+/// The parts of a multipart: what stands between its delimiter lines, the line end before each belonging to the delimiter
+/// (RFC 2046, section 5.1.1). One that is never closed ends with the body.
+fn parts<'x>(body: &'x [u8], boundary: &str) -> Vec<&'x [u8]> {
+    let mut parts = Vec::new();
+    let mut start = None;
+    let mut rest = body;
+    while !rest.is_empty() && parts.len() < PARTS_MAX {
+        let at = body.len() - rest.len();
+        let (line, after) = split_line(rest);
+        rest = after;
+        let Some(tail) = line.strip_prefix(b"--").and_then(|line| line.strip_prefix(boundary.as_bytes())) else { continue };
+        let tail = tail.trim_ascii_end();
+        if !tail.is_empty() && tail != b"--" {
+            continue;
+        }
+        if let Some(part) = start.and_then(|start| body.get(start..at)) {
+            parts.push(without_line_end(part));
+        }
+        start = tail.is_empty().then_some(body.len() - rest.len());
+        if start.is_none() {
+            break;
+        }
+    }
+    if parts.len() < PARTS_MAX {
+        parts.extend(start.and_then(|start| body.get(start..)));
+    }
+    parts
+}
+
+fn without_line_end(part: &[u8]) -> &[u8] {
+    let part = part.strip_suffix(b"\n").unwrap_or(part);
+    part.strip_suffix(b"\r").unwrap_or(part)
+}
+
+/// The body without its transfer encoding; what is not in it (a mistake of the sender) is passed over or kept.
+fn decoded<'x>(head: &Head<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
+    let encoding = head.encoding.unwrap_or_default().trim_ascii();
+    if encoding.eq_ignore_ascii_case(b"base64") {
+        let decoded = base64_decode(body).or_else(|| {
+            let digits: Vec<_> = body.iter().copied().filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte)).collect();
+            base64_decode(&digits)
+        });
+        decoded.map_or(Cow::Borrowed(body), Cow::Owned)
+    } else if encoding.eq_ignore_ascii_case(b"quoted-printable") {
+        quoted_printable(body).into()
+    } else {
+        body.into()
+    }
+}
+
+/// Decodes quoted-printable (RFC 2045, section 6.7). A `=` that begins nothing stays, where `mail_parser` gives all up.
+fn quoted_printable(body: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'=') {
+        let (plain, from) = rest.split_at(at);
+        decoded.extend_from_slice(plain);
+        let hex = |byte: &u8| char::from(*byte).to_digit(16);
+        rest = if let [_, high, low, after @ ..] = from
+            && let (Some(high), Some(low)) = (hex(high), hex(low))
+        {
+            // Two hexadecimal digits: at most 255.
+            decoded.push((high * 16 + low) as u8);
+            after
+        } else {
+            let after = from.get(1..).unwrap_or_default();
+            let padding = after.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+            match after.get(padding..) {
+                // A line end that is not part of the text.
+                Some([b'\n', after @ ..]) => after,
+                _ => {
+                    decoded.push(b'=');
+                    after
+                }
+            }
+        };
+    }
+    decoded.extend_from_slice(rest);
+    decoded
+}
+
+#[cfg(test)]
+mod tests;
