@@ -1,0 +1,97 @@
+//! Wall-clock search for cron, with saffron as the matcher: it is given text made from what our own grammar read, never a user's.
+//!
+//! saffron reads weekday digits, lists with `*`, stepped and wrapped ranges differently from cron(5), and some of them make it panic.
+//! What is left here, ascending lists, `*`, `L`, `LW`, `FRIL` and `FRI#2`, it reads as we do.
+
+use chrono::{DateTime, Datelike as _, NaiveTime, Utc};
+
+use super::field::{self, Chosen, Field};
+use crate::domain::timezone::wall::Wall;
+
+const EVERY_WEEKDAY: u64 = 0x7f;
+
+/// When a wall clock shows what an expression asks for.
+#[derive(Clone, Debug)]
+pub(super) enum Calendar {
+    /// What any of them matches.
+    Any(Vec<saffron::Cron>),
+    /// What is matched on both sides. All have the same times of day, so that the sides agree or not on whole days.
+    Both(Vec<saffron::Cron>, Vec<saffron::Cron>),
+}
+
+impl Calendar {
+    /// Compiles the chosen values of the five words; `both` when day of month and weekday must both match instead of either.
+    pub(super) fn new([minute, hour, day, month, mut weekday]: [Chosen; 5], both: bool) -> Result<Self, saffron::parse::CronParseError> {
+        // Both ends of the week are Sunday.
+        weekday.values = (weekday.values | weekday.values >> 7) & EVERY_WEEKDAY;
+        let times = format!("{} {}", numbers(&field::MINUTE, minute.values), numbers(&field::HOUR, hour.values));
+        let months = numbers(&field::MONTH, month.values);
+        let on_days = |days: String| format!("{times} {days} {months} *").parse::<saffron::Cron>();
+        let on_weekdays = |weekdays: String| format!("{times} * {months} {weekdays}").parse::<saffron::Cron>();
+
+        let plain = (day.values != 0).then(|| numbers(&field::DAY, day.values));
+        let lasts =
+            [(day.last_day, "L"), (day.last_workday, "LW")].into_iter().filter(|(chosen, _)| *chosen).map(|(_, text)| text.to_owned());
+        let days = plain.into_iter().chain(lasts).map(on_days).collect::<Result<Vec<_>, _>>()?;
+
+        let plain = (weekday.values != 0).then(|| match weekday.values {
+            EVERY_WEEKDAY => "*".to_owned(),
+            some => names(some).collect::<Vec<_>>().join(","),
+        });
+        let lasts = names(weekday.last_of.into()).map(|name| format!("{name}L"));
+        let nths = (1..).zip(weekday.nth_of).flat_map(|(week, of)| names(of.into()).map(move |name| format!("{name}#{week}")));
+        let weekdays = plain.into_iter().chain(lasts).chain(nths).map(on_weekdays).collect::<Result<Vec<_>, _>>()?;
+
+        Ok(match both {
+            false => Self::Any(days.into_iter().chain(weekdays).collect()),
+            true if day.values == field::DAY.all() => Self::Any(weekdays),
+            true if weekday.values == EVERY_WEEKDAY => Self::Any(days),
+            true => Self::Both(days, weekdays),
+        })
+    }
+
+    /// The first matching minute later than `after`, none beyond `last_year`.
+    pub(super) fn next_after(&self, after: Wall, last_year: i32) -> Option<Wall> {
+        let after = DateTime::from_timestamp(after.secs(), 0)?;
+        let next = match self {
+            Self::Any(crons) => first(crons, |cron| cron.next_after(after))?,
+            Self::Both(days, weekdays) => {
+                let mut day = first(days, |cron| cron.next_after(after))?;
+                let mut weekday = first(weekdays, |cron| cron.next_after(after))?;
+                while day != weekday {
+                    if day.max(weekday).year() > last_year {
+                        return None;
+                    }
+                    if day < weekday {
+                        day = first(days, |cron| cron.next_from(midnight(weekday)))?;
+                    } else {
+                        weekday = first(weekdays, |cron| cron.next_from(midnight(day)))?;
+                    }
+                }
+                day
+            }
+        };
+        (next.year() <= last_year).then(|| Wall::from_secs(next.timestamp()))
+    }
+}
+
+fn first(crons: &[saffron::Cron], next: impl Fn(&saffron::Cron) -> Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    crons.iter().filter_map(next).min()
+}
+
+fn midnight(on: DateTime<Utc>) -> DateTime<Utc> {
+    on.date_naive().and_time(NaiveTime::MIN).and_utc()
+}
+
+/// The values as saffron reads them: an ascending list, or `*` for all.
+fn numbers(field: &Field, values: u64) -> String {
+    if values == field.all() {
+        return "*".to_owned();
+    }
+    (0..64).filter(|value| values >> value & 1 == 1).map(|value: u32| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// The names of weekdays, Sunday being bit 0.
+fn names(weekdays: u64) -> impl Iterator<Item = &'static str> {
+    field::WEEKDAYS.into_iter().enumerate().filter(move |(at, _)| weekdays >> at & 1 == 1).map(|(_, name)| name)
+}

@@ -1,0 +1,181 @@
+//! OnCalendar expressions as systemd.time(7) and the contract read them, one a line, the earliest of all lines counting.
+
+mod parse;
+
+use jiff::civil::{Date, DateTime, Time};
+
+use super::moment::Moment;
+use super::timezone::Timezone;
+use super::timezone::wall::{Reading, Wall};
+
+/// The first and the last year that an expression can name (systemd.time).
+const FIRST_YEAR: i16 = 1970;
+const LAST_YEAR: i16 = 2199;
+
+/// One expression or more, compiled.
+#[derive(Clone, Debug)]
+pub(super) struct OnCalendar {
+    lines: Vec<Line>,
+}
+
+/// One expression: sets of values, a bit each.
+#[derive(Clone, Debug)]
+struct Line {
+    /// Named in the line itself; otherwise the zone of the check counts.
+    zone: Option<Timezone>,
+    /// Monday is bit 0, and the week is repeated for longer than a month.
+    weekdays: u64,
+    /// Years since 1970.
+    years: [u64; 4],
+    months: u64,
+    days: u64,
+    /// Days counted from the end of the month, the last being 1.
+    days_from_end: u64,
+    hours: u64,
+    minutes: u64,
+    seconds: u64,
+}
+
+/// The moments of all lines, merged as their zones' clocks on the wall go.
+pub(super) struct Series<'a> {
+    zone: &'a Timezone,
+    after: Moment,
+    /// What the check's clock showed at the last moment, kept or not; `None` before the first.
+    last: Option<Wall>,
+    positions: Vec<Position<'a>>,
+}
+
+/// How far a line has come.
+struct Position<'a> {
+    line: &'a Line,
+    /// What the clock of the line's zone shows.
+    wall: Wall,
+    at: Moment,
+    /// What the clock of the check's zone shows.
+    local: Wall,
+}
+
+impl OnCalendar {
+    /// Reads a text without blanks at its ends.
+    ///
+    /// # Errors
+    /// Which part of which line is wrong and why, for a person.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let lines = text.split('\n').map(Line::parse).collect::<Result<_, _>>()?;
+        Ok(Self { lines })
+    }
+
+    /// The moments later than `after`.
+    pub(super) fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> Series<'a> {
+        let position = |line: &'a Line| {
+            let wall = line.zone.as_ref().unwrap_or(zone).wall(after)?;
+            Some(Position { line, wall, at: after, local: wall })
+        };
+        Series { zone, after, last: None, positions: self.lines.iter().filter_map(position).collect() }
+    }
+}
+
+impl Iterator for Series<'_> {
+    type Item = Moment;
+
+    fn next(&mut self) -> Option<Moment> {
+        loop {
+            let (zone, last) = (self.zone, self.last);
+            self.positions.retain_mut(|position| last.is_some_and(|last| position.local > last) || position.advance(zone).is_some());
+            let next = self.positions.iter().min_by_key(|position| position.local)?;
+            self.last = Some(next.local);
+            // From within a second pass, the rest of the first is still ahead on the wall, but past.
+            if next.at > self.after {
+                return Some(next.at);
+            }
+        }
+    }
+}
+
+impl Position<'_> {
+    /// Goes on to the next moment of the line; `None` at its end.
+    fn advance(&mut self, zone: &Timezone) -> Option<()> {
+        let own = self.line.zone.as_ref();
+        (self.wall, self.at) = self.line.next_after(self.wall, own.unwrap_or(zone))?;
+        self.local = if own.is_some() { zone.wall(self.at)? } else { self.wall };
+        Some(())
+    }
+}
+
+impl Line {
+    /// The next reading that a clock in the zone does not skip, and when it first shows it.
+    fn next_after(&self, mut wall: Wall, zone: &Timezone) -> Option<(Wall, Moment)> {
+        loop {
+            wall = Wall::from_civil(self.next_reading(wall.plus_secs(1).civil()?)?)?;
+            match zone.reading(wall)? {
+                Reading::Once(at) | Reading::Twice([at, _]) => return Some((wall, at)),
+                Reading::Skipped(_, until) => wall = until.plus_secs(-1),
+            }
+        }
+    }
+
+    /// The first matching reading from this one on.
+    fn next_reading(&self, from: DateTime) -> Option<DateTime> {
+        let mut date = self.next_date(from.date())?;
+        if date == from.date() {
+            if let Some(time) = self.next_time(from.time()) {
+                return Some(date.to_datetime(time));
+            }
+            date = self.next_date(date.tomorrow().ok()?)?;
+        }
+        Some(date.to_datetime(self.next_time(Time::midnight())?))
+    }
+
+    /// The first matching date from this one on.
+    fn next_date(&self, from: Date) -> Option<Date> {
+        let from = from.max(Date::constant(FIRST_YEAR, 1, 1));
+        for year in from.year()..=LAST_YEAR {
+            let since = usize::from(year.abs_diff(FIRST_YEAR));
+            if self.years.get(since / 64)? >> (since % 64) & 1 == 0 {
+                continue;
+            }
+            let first_month = if year == from.year() { from.month() } else { 1 };
+            for month in (first_month..=12).filter(|month| self.months >> month & 1 == 1) {
+                let start = if (year, month) == (from.year(), from.month()) { from.day() } else { 1 };
+                let days = self.days_of(Date::new(year, month, 1).ok()?) & u64::MAX << start;
+                if days != 0 {
+                    return Date::new(year, month, i8::try_from(days.trailing_zeros()).ok()?).ok();
+                }
+            }
+        }
+        None
+    }
+
+    /// The matching days of the month that begins on this date.
+    fn days_of(&self, first: Date) -> u64 {
+        let length = first.days_in_month();
+        // Mirrored, bit 1 comes to the last day of the month.
+        let from_end = self.days_from_end.reverse_bits() >> (62 - length);
+        let weekdays = self.weekdays >> first.weekday().to_monday_zero_offset() << 1;
+        (self.days | from_end) & weekdays & ((2 << length) - 2)
+    }
+
+    /// The first matching time of day from this one on.
+    fn next_time(&self, from: Time) -> Option<Time> {
+        let (hour, minute, second) = (from.hour(), from.minute(), from.second());
+        let first_second = at_least(self.seconds, 0)?;
+        let (hour, minute, second) = if self.hours >> hour & 1 == 0 {
+            (at_least(self.hours, hour)?, at_least(self.minutes, 0)?, first_second)
+        } else if self.minutes >> minute & 1 == 1
+            && let Some(second) = at_least(self.seconds, second)
+        {
+            (hour, minute, second)
+        } else if let Some(minute) = at_least(self.minutes, minute + 1) {
+            (hour, minute, first_second)
+        } else {
+            (at_least(self.hours, hour + 1)?, at_least(self.minutes, 0)?, first_second)
+        };
+        Time::new(hour, minute, second, 0).ok()
+    }
+}
+
+/// The lowest value in the set that is not below `from`.
+fn at_least(set: u64, from: i8) -> Option<i8> {
+    let left = set >> from << from;
+    (left != 0).then(|| left.trailing_zeros()).and_then(|value| i8::try_from(value).ok())
+}

@@ -1,0 +1,184 @@
+//! The grammar of one OnCalendar expression.
+
+use super::{FIRST_YEAR, LAST_YEAR, Line};
+use crate::domain::schedule::{is_blank, words};
+use crate::domain::timezone::Timezone;
+
+/// A numeric part of an expression and its lowest and highest value.
+struct Field {
+    name: &'static str,
+    first: u16,
+    last: u16,
+}
+
+const YEAR: Field = Field { name: "year", first: FIRST_YEAR.unsigned_abs(), last: LAST_YEAR.unsigned_abs() };
+const MONTH: Field = Field { name: "month", first: 1, last: 12 };
+const DAY: Field = Field { name: "day of month", first: 1, last: 31 };
+const HOUR: Field = Field { name: "hour", first: 0, last: 23 };
+const MINUTE: Field = Field { name: "minute", first: 0, last: 59 };
+const SECOND: Field = Field { name: "second", first: 0, last: 59 };
+
+const WEEKDAYS: [&str; 7] = ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"];
+
+/// Highest single day counted from the end of a month: every month has it.
+const LAST_FROM_END: u16 = 28;
+
+/// What the words of systemd.time stand for.
+const SHORTHANDS: [(&str, &str); 9] = [
+    ("minutely", "*:*"),
+    ("hourly", "*:0"),
+    ("daily", "0:0"),
+    ("weekly", "Mon"),
+    ("monthly", "*-1"),
+    ("yearly", "1-1"),
+    ("annually", "1-1"),
+    ("quarterly", "1,4,7,10-1"),
+    ("semiannually", "1,7-1"),
+];
+
+impl Line {
+    /// Reads one expression.
+    ///
+    /// # Errors
+    /// Which part is wrong and why, for a person.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim_matches(is_blank);
+        let (text, zone) = split_zone(text);
+        let lower = text.to_lowercase();
+        let text = SHORTHANDS.iter().find(|(word, _)| *word == lower).map_or(text, |(_, meaning)| meaning);
+        let mut words: Vec<&str> = words(text).collect();
+
+        let mut line = Self { zone, weekdays: 0, years: [0; 4], months: 0, days: 0, days_from_end: 0, hours: 0, minutes: 0, seconds: 0 };
+        if words.is_empty() {
+            return Err("an empty line: give weekdays, a date or a time".to_owned());
+        }
+        line.time(words.pop_if(|word| word.contains(':')).unwrap_or("0:0"))?;
+        let is_date = |word: &mut &str| word.contains(['-', '~']) && word.starts_with(|c: char| c.is_ascii_digit() || c == '*');
+        line.date(words.pop_if(is_date).unwrap_or("*-*"))?;
+        line.weekdays = words.pop().map_or(Ok(0x7f), weekdays)?;
+        line.weekdays = (0..7).fold(0, |weeks, week| weeks | line.weekdays << (7 * week));
+        match words.pop() {
+            Some(word) => {
+                Err(format!("`{word}`: an expression is weekdays, a date, a time and a time zone, in this order, each as one word"))
+            }
+            None => Ok(line),
+        }
+    }
+
+    fn time(&mut self, word: &str) -> Result<(), String> {
+        let (hour, rest) = word.split_once(':').unwrap_or((word, ""));
+        let (minute, second) = rest.split_once(':').unwrap_or((rest, "0"));
+        HOUR.parse(hour, false, |value| self.hours |= 1 << value)?;
+        MINUTE.parse(minute, false, |value| self.minutes |= 1 << value)?;
+        SECOND.parse(second, false, |value| self.seconds |= 1 << value)
+    }
+
+    fn date(&mut self, word: &str) -> Result<(), String> {
+        let (months, days, from_end) = match (word.split_once('~'), word.rsplit_once('-')) {
+            (Some((months, days)), _) => (months, days, true),
+            (None, Some((months, days))) => (months, days, false),
+            (None, None) => (word, "", false),
+        };
+        let (year, month) = months.split_once('-').unwrap_or(("*", months));
+        YEAR.parse(year, false, |value| {
+            let since = usize::from(value - YEAR.first);
+            if let Some(years) = self.years.get_mut(since / 64) {
+                *years |= 1 << (since % 64);
+            }
+        })?;
+        MONTH.parse(month, false, |value| self.months |= 1 << value)?;
+        let set = if from_end { &mut self.days_from_end } else { &mut self.days };
+        DAY.parse(days, from_end, |value| *set |= 1 << value)
+    }
+}
+
+/// Splits a zone off the end. A tab alone does not introduce one; a word that names none is part of the expression.
+fn split_zone(line: &str) -> (&str, Option<Timezone>) {
+    let word = words(line).next_back().filter(|word| line.contains(' ') && !word.starts_with(|c: char| c.is_ascii_digit() || c == '*'));
+    let zone = word.and_then(Timezone::in_database);
+    match word {
+        Some(word) if zone.is_some() => (line.strip_suffix(word).unwrap_or(line).trim_end_matches(is_blank), zone),
+        _ => (line, None),
+    }
+}
+
+/// Reads a list of weekdays and ranges of them; Monday is bit 0.
+fn weekdays(word: &str) -> Result<u64, String> {
+    let wrong = |part: &str, why: &str| format!("weekday `{part}`: {why}");
+    let weekday = |name: &str| {
+        let upper = name.to_uppercase();
+        let at = WEEKDAYS.iter().position(|day| *day == upper || day.get(..3) == Some(&upper));
+        at.ok_or_else(|| wrong(name, "Mon-Sun or Monday-Sunday"))
+    };
+    word.trim_end_matches(',').split(',').try_fold(0, |days, term| {
+        let dots = term.replace('-', "..");
+        let (first, last) = dots.split_once("..").unwrap_or((&dots, &dots));
+        let (first, last) = (weekday(first)?, weekday(last)?);
+        if first > last {
+            return Err(wrong(term, "a range goes from low to high, Monday being the lowest"));
+        }
+        Ok((first..=last).fold(days, |days, day| days | 1 << day))
+    })
+}
+
+impl Field {
+    /// Reads `*` alone or a list of values, ranges and steps. Counted from the end, a step goes from the farthest value to the nearest.
+    fn parse(&self, word: &str, from_end: bool, mut choose: impl FnMut(u16)) -> Result<(), String> {
+        if word == "*" {
+            (self.first..=self.last).for_each(choose);
+            return Ok(());
+        }
+        for term in word.split(',') {
+            let (range, step) = match term.split_once('/') {
+                Some((range, step)) => {
+                    let step = number(step).filter(|step| *step > 0);
+                    (range, Some(step.ok_or_else(|| self.wrong(term, "a step is a number from 1 on"))?))
+                }
+                None => (term, None),
+            };
+            let (mut first, mut last) = match range.split_once("..") {
+                Some((first, last)) => (self.value(first)?, self.value(last)?),
+                None => self.value(range).map(|value| (value, value))?,
+            };
+            if first > last {
+                return Err(self.wrong(range, "a range goes from low to high"));
+            }
+            if from_end && first > LAST_FROM_END && !range.contains("..") {
+                return Err(self.wrong(range, "counted from the end of the month a day is 1-28"));
+            }
+            // A single value with a step stands for itself and all that follow.
+            match (first == last && step.is_some(), from_end) {
+                (true, true) => first = self.first,
+                (true, false) => last = self.last,
+                (false, _) => {}
+            }
+            let step = step.map_or(1, usize::from);
+            if from_end {
+                (first..=last).rev().step_by(step).for_each(&mut choose);
+            } else {
+                (first..=last).step_by(step).for_each(&mut choose);
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, text: &str) -> Result<u16, String> {
+        let value = number(text).map(|value| match value {
+            0..=69 if self.first == YEAR.first => value + 2000,
+            70..=99 if self.first == YEAR.first => value + 1900,
+            _ => value,
+        });
+        let value = value.filter(|value| (self.first..=self.last).contains(value));
+        value.ok_or_else(|| self.wrong(text, &format!("{}-{}, or * alone", self.first, self.last)))
+    }
+
+    fn wrong(&self, part: &str, why: &str) -> String {
+        format!("{} `{part}`: {why}", self.name)
+    }
+}
+
+/// ASCII digits, with any number of leading zeros; more than fits is the largest number.
+fn number(text: &str) -> Option<u16> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.bytes().fold(0, |value: u16, digit| value.saturating_mul(10).saturating_add(u16::from(digit - b'0'))))
+}

@@ -1,0 +1,73 @@
+//! Time zones of checks, so that every clock rule is asked of one database that is part of the program and the same on every host.
+
+mod names;
+pub(crate) mod wall;
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// The bundled database. The system's files are never read: they differ from host to host.
+static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+
+/// A time zone under its name in the IANA database, as it is stored and shown. Cloning copies a pointer.
+#[derive(Clone, Debug)]
+pub struct Timezone(TimeZone);
+
+/// The text names no time zone that a check may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownTimezone;
+
+impl fmt::Display for UnknownTimezone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC")
+    }
+}
+
+impl std::error::Error for UnknownTimezone {}
+
+impl Timezone {
+    /// Reads the name of a zone in its exact spelling; an old name gives the zone that replaced it (contract, Timezones).
+    ///
+    /// # Errors
+    /// When the name, case included, is none of the 483 accepted and 113 replaced ones.
+    pub fn parse(name: &str) -> Result<Self, UnknownTimezone> {
+        let replaced = names::REPLACED.binary_search_by_key(&name, |(old, _)| old).ok().and_then(|at| names::REPLACED.get(at));
+        let name = replaced.map_or(name, |(_, new)| new);
+        Self::in_database(name).filter(|_| !names::REFUSED.contains(&name)).ok_or(UnknownTimezone)
+    }
+
+    /// Any zone of the database in its exact spelling, old names under themselves: what an OnCalendar expression may end in.
+    pub(super) fn in_database(name: &str) -> Option<Self> {
+        // jiff ignores case and has a name of its own for an unknown zone.
+        DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown()).map(Self)
+    }
+
+    /// Coordinated Universal Time, under the name `UTC`.
+    pub const fn utc() -> Self {
+        Self(TimeZone::UTC)
+    }
+
+    /// The name as it is stored and shown, such as `Europe/Riga`.
+    pub fn name(&self) -> &str {
+        // Every zone here came out of the database by its name.
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The rules of the zone.
+    pub const fn zone(&self) -> &TimeZone {
+        &self.0
+    }
+}
+
+impl PartialEq for Timezone {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Timezone {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Wall clocks, kept apart from moments by type, since one reading of a clock can be one moment, two, or none.
+
+use jiff::tz::{AmbiguousOffset, Offset};
+use jiff::{Timestamp, civil};
+
+use super::Timezone;
+use crate::domain::moment::Moment;
+
+/// What the clock on the wall shows: seconds since it showed 1970-01-01T00:00:00, every day having 86,400.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Wall(i64);
+
+impl Wall {
+    pub(crate) const fn from_secs(secs: i64) -> Self {
+        Self(secs)
+    }
+
+    pub(crate) const fn secs(self) -> i64 {
+        self.0
+    }
+
+    pub(crate) const fn plus_secs(self, secs: i64) -> Self {
+        Self(self.0.saturating_add(secs))
+    }
+
+    pub(crate) const fn second_of_day(self) -> i64 {
+        self.0.rem_euclid(86_400)
+    }
+
+    pub(crate) const fn midnight(self) -> Self {
+        Self(self.0 - self.second_of_day())
+    }
+
+    /// Date and time of day; `None` outside years -9999 to 9999.
+    pub(crate) fn civil(self) -> Option<civil::DateTime> {
+        Timestamp::from_second(self.0).ok().map(|stamp| Offset::UTC.to_datetime(stamp))
+    }
+
+    /// `None` for the last day that a date can have.
+    pub(crate) fn from_civil(shown: civil::DateTime) -> Option<Self> {
+        Offset::UTC.to_timestamp(shown).ok().map(|stamp| Self(stamp.as_second()))
+    }
+}
+
+/// The moments at which a clock shows one reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// The clock shows it once.
+    Once(Moment),
+    /// The clocks were put back: shown in a first pass and in a second.
+    Twice([Moment; 2]),
+    /// The clocks were put forward over it: what it would be by the offset before and by the offset after, and what the clock shows when it goes on.
+    Skipped([Moment; 2], Wall),
+}
+
+/// `None` in place of an answer says that it lies outside years -9999 to 9999.
+impl Timezone {
+    /// What the clock shows at a moment, fractions of a second cut off.
+    pub(crate) fn wall(&self, at: Moment) -> Option<Wall> {
+        let stamp = Timestamp::from_second(at.secs()).ok()?;
+        Some(Wall(at.secs() + i64::from(self.zone().to_offset(stamp).seconds())))
+    }
+
+    /// When the clock shows a reading.
+    pub(crate) fn reading(&self, wall: Wall) -> Option<Reading> {
+        let at = |offset: Offset| Moment::from_secs(wall.0 - i64::from(offset.seconds()));
+        Some(match self.zone().to_ambiguous_timestamp(wall.civil()?).offset() {
+            AmbiguousOffset::Unambiguous { offset } => Reading::Once(at(offset)),
+            AmbiguousOffset::Fold { before, after } => Reading::Twice([at(before), at(after)]),
+            AmbiguousOffset::Gap { before, after } => {
+                // By the offset after, a skipped reading lies before the change that skipped it.
+                let (change, _) = self.changes_after(at(after)).next()?;
+                Reading::Skipped([at(before), at(after)], Wall(change.secs() + i64::from(after.seconds())))
+            }
+        })
+    }
+
+    /// Later changes of the clock's rules, each with the offset from UTC in seconds that begins there. Some change only a name.
+    pub(crate) fn changes_after(&self, after: Moment) -> impl Iterator<Item = (Moment, i64)> {
+        let changes = Timestamp::from_second(after.secs()).ok().map(|stamp| self.zone().following(stamp));
+        changes
+            .into_iter()
+            .flatten()
+            .map(|change| (Moment::from_secs(change.timestamp().as_second()), i64::from(change.offset().seconds())))
+    }
+
+    /// Whether the clock's rules stay the same from just after `from` up to and including `to`.
+    pub(crate) fn is_steady(&self, from: Moment, to: Moment) -> bool {
+        let Ok(beyond) = Timestamp::from_second(to.secs().saturating_add(1)) else { return false };
+        self.zone().preceding(beyond).next().is_none_or(|change| change.timestamp().as_second() <= from.secs())
+    }
+}
