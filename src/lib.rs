@@ -1,5 +1,9 @@
 //! overdue
+
 pub mod channel;
+pub mod clock;
 pub mod domain;
-pub mod smtp;
+pub mod engine;
+pub mod random;
+pub mod store;
 pub mod wheel;

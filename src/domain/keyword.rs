@@ -1,17 +1,6 @@
 //! What the text of a ping says about the job, where a check has keywords to tell.
 
-/// What keywords make of a ping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// A success keyword occurs.
-    Success,
-    /// A start keyword occurs.
-    Start,
-    /// A failure keyword occurs, or none at all where that means failure.
-    Fail,
-    /// No keyword occurs: the ping is logged and changes nothing.
-    Ignored,
-}
+use super::ping::Kind;
 
 /// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
 #[derive(Clone, Copy, Debug)]
@@ -28,18 +17,18 @@ pub struct Rules<'a> {
 
 impl Rules<'_> {
     /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
-    pub fn classify(&self, text: &str) -> Verdict {
+    pub fn classify(&self, text: &str) -> Kind {
         let occurs = |list: &str| list.split(',').map(str::trim).any(|keyword| !keyword.is_empty() && text.contains(keyword));
         if occurs(self.failure) {
-            Verdict::Fail
+            Kind::Fail
         } else if occurs(self.success) {
-            Verdict::Success
+            Kind::Success
         } else if occurs(self.start) {
-            Verdict::Start
+            Kind::Start
         } else if self.default_fail {
-            Verdict::Fail
+            Kind::Fail
         } else {
-            Verdict::Ignored
+            Kind::Ignored
         }
     }
 }
@@ -50,7 +39,7 @@ mod tests {
 
     #[test]
     fn keywords_decide_failure_first_then_success_then_start() {
-        use Verdict::{Fail, Ignored, Start, Success};
+        use Kind::{Fail, Ignored, Start, Success};
         // Start, success and failure keywords, the text, and what it says unless no keyword means failure.
         for (start, success, failure, text, verdict) in [
             ("A", "B", "C", "A B C", Fail),

@@ -1,9 +1,15 @@
 //! What checks, pings, flips and schedules are and how they change: pure, with the time as an argument, unable to wait or to fail on I/O.
 
+pub mod check;
 mod cron;
+pub mod edit;
+pub mod flip;
 pub mod ids;
 pub mod keyword;
 pub mod moment;
 mod oncalendar;
+pub mod ping;
+pub mod project;
 pub mod schedule;
+pub mod text;
 pub mod timezone;

@@ -47,6 +47,13 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// When the month that lies so many months back began, in UTC.
+    pub fn start_of_month(self, months_back: i64) -> Self {
+        let (year, month, _) = civil_date(self.secs().div_euclid(86_400));
+        let months = year * 12 + month - 1 - months_back;
+        Self::from_secs(days_to(months.div_euclid(12), months.rem_euclid(12) + 1, 1) * 86_400)
+    }
+
     /// Writes `2026-11-20T10:14:43+00:00`, fractions cut off (contract: timestamps carry a UTC offset).
     pub fn write_seconds(self, out: &mut String) {
         self.write(out, false);
@@ -100,6 +107,14 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar; the inverse of [`civil_date`].
+fn days_to(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +128,20 @@ mod tests {
         text.clear();
         Moment::from_micros(-1).write_micros(&mut text);
         assert_eq!(text, "1969-12-31T23:59:59.999999+00:00");
+    }
+
+    #[test]
+    fn months_begin_on_their_first_day() {
+        for (now, back, from) in [
+            ("2026-11-20T10:00:00Z", 0, "2026-11-01T00:00:00Z"),
+            ("2026-11-20T10:00:00Z", 2, "2026-09-01T00:00:00Z"),
+            ("2026-01-31T23:59:59Z", 2, "2025-11-01T00:00:00Z"),
+            ("2024-03-01T00:00:00Z", 1, "2024-02-01T00:00:00Z"),
+            ("2026-02-28T12:00:00Z", 2, "2025-12-01T00:00:00Z"),
+        ] {
+            let moment = |text: &str| Moment::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond());
+            assert_eq!(moment(now).start_of_month(back), moment(from), "{now}");
+        }
     }
 
     proptest! {

@@ -1,0 +1,69 @@
+//! The only place that asks what time it is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::domain::moment::Moment;
+
+/// Where the time comes from.
+#[derive(Clone)]
+pub enum Clock {
+    /// The machine's clock.
+    System,
+    /// A clock that a test moves by hand.
+    Manual(Arc<ManualClock>),
+}
+
+impl Clock {
+    /// The time now. It may be earlier than what was read before: clocks are set.
+    pub fn now(&self) -> Moment {
+        match self {
+            #[allow(clippy::disallowed_methods, reason = "this is the place")]
+            Self::System => Moment::from_micros(jiff::Timestamp::now().as_microsecond()),
+            Self::Manual(clock) => clock.locked().now,
+        }
+    }
+
+    /// Whether waiting for a later moment means waiting on the machine; a clock moved by hand calls instead.
+    pub fn is_system(&self) -> bool {
+        matches!(self, Self::System)
+    }
+
+    /// Has `call` called whenever a clock moved by hand has moved.
+    pub fn on_move(&self, call: impl Fn() + Send + 'static) {
+        if let Self::Manual(clock) = self {
+            clock.locked().calls.push(Box::new(call));
+        }
+    }
+}
+
+/// A clock that stands still until it is moved.
+pub struct ManualClock(Mutex<Hands>);
+
+struct Hands {
+    now: Moment,
+    calls: Vec<Box<dyn Fn() + Send>>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn at(now: Moment) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Hands { now, calls: Vec::new() })))
+    }
+
+    /// Sets the clock, forward or backward.
+    pub fn set(&self, now: Moment) {
+        let mut hands = self.locked();
+        hands.now = now;
+        hands.calls.iter().for_each(|call| call());
+    }
+
+    /// Moves the clock forward.
+    pub fn advance_secs(&self, secs: i64) {
+        let now = self.locked().now;
+        self.set(now.plus_secs(secs));
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Hands> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

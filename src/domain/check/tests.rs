@@ -1,0 +1,243 @@
+//! The contract's state table, row by row, and the rules around it.
+
+use super::*;
+use crate::domain::moment::MICROS;
+
+const T: i64 = 1_800_000_000;
+/// Period and grace of the checks here.
+const PERIOD: i64 = 600;
+const GRACE: i64 = 120;
+
+fn at(secs: i64) -> Moment {
+    Moment::from_secs(T + secs)
+}
+
+fn rid(number: u128) -> Option<Uuid> {
+    Some(Uuid::from_u128(number))
+}
+
+/// A check with its settings and every flip so far.
+struct Subject {
+    settings: Settings,
+    state: State,
+    flips: Vec<Flip>,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let settings = Settings { timeout: Seconds::parse(PERIOD).unwrap(), grace: Seconds::parse(GRACE).unwrap(), ..Settings::default() };
+        Self { settings, state: State::new(at(0)), flips: Vec::new() }
+    }
+
+    fn ping(&mut self, kind: Kind, secs: i64) -> &mut Self {
+        self.ping_rid(kind, None, secs)
+    }
+
+    fn ping_rid(&mut self, kind: Kind, rid: Option<Uuid>, secs: i64) -> &mut Self {
+        self.state.ping(&self.settings, kind, rid, at(secs), &mut self.flips);
+        self
+    }
+
+    fn settle(&mut self, secs: i64) -> &mut Self {
+        self.state.settle(&self.settings, at(secs), &mut self.flips);
+        self
+    }
+
+    fn pause(&mut self, secs: i64) -> &mut Self {
+        self.state.pause(&self.settings, at(secs), &mut self.flips);
+        self
+    }
+
+    fn shown(&self, secs: i64) -> (Shown, bool) {
+        (self.state.shown(&self.settings, at(secs)), self.state.run.is_some())
+    }
+
+    /// The flips that the API shows, as (seconds, up).
+    fn shown_flips(&self) -> Vec<(i64, bool)> {
+        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.shown()?))).collect()
+    }
+}
+
+/// The states of the table, each reached by events that end by second 0.
+fn before(name: &str) -> Subject {
+    let mut subject = Subject::new();
+    let up_at = |subject: &mut Subject, secs| {
+        subject.ping(Kind::Success, secs);
+    };
+    match name {
+        "new" => {}
+        "new S" => drop(subject.ping(Kind::Start, 0)),
+        "up" => up_at(&mut subject, 0),
+        "up S" => {
+            up_at(&mut subject, 0);
+            subject.ping(Kind::Start, 0);
+        }
+        "grace" => up_at(&mut subject, -PERIOD),
+        "grace S" => {
+            up_at(&mut subject, -PERIOD);
+            subject.ping(Kind::Start, 0);
+        }
+        "down" => drop(subject.ping(Kind::Fail, 0)),
+        "down S" => drop(subject.ping(Kind::Fail, 0).ping(Kind::Start, 0)),
+        "paused" => drop(subject.pause(0)),
+        "paused S" => drop(subject.pause(0).ping(Kind::Start, 0)),
+        other => panic!("no state {other}"),
+    }
+    subject
+}
+
+#[test]
+fn the_state_table() {
+    use Shown::{Down, Grace, New, Paused, Up};
+    // State before; then shown status and started after success, fail, start, log, the deadline, pause, resume (`None`: refused).
+    type Row = (&'static str, [(Shown, bool); 6], Option<(Shown, bool)>);
+    let gone = (Down, false);
+    let table: &[Row] = &[
+        ("new", [(Up, false), gone, (New, true), (New, false), (New, false), (Paused, false)], None),
+        ("new S", [(Up, false), gone, (New, true), (New, true), (Down, true), (Paused, false)], None),
+        ("up", [(Up, false), gone, (Up, true), (Up, false), gone, (Paused, false)], None),
+        ("up S", [(Up, false), gone, (Up, true), (Up, true), (Down, true), (Paused, false)], None),
+        ("grace", [(Up, false), gone, (Grace, true), (Grace, false), gone, (Paused, false)], None),
+        ("grace S", [(Up, false), gone, (Grace, true), (Grace, true), (Down, true), (Paused, false)], None),
+        ("down", [(Up, false), gone, (Down, true), (Down, false), (Down, false), (Paused, false)], None),
+        ("down S", [(Up, false), gone, (Down, true), (Down, true), (Down, true), (Paused, false)], None),
+        ("paused", [(Up, false), gone, (Paused, true), (Paused, false), (Paused, false), (Paused, false)], Some((New, false))),
+        ("paused S", [(Up, false), gone, (Paused, true), (Paused, true), (Down, true), (Paused, false)], Some((New, false))),
+    ];
+    for (name, after, resumed) in table {
+        let kinds = [Kind::Success, Kind::Fail, Kind::Start, Kind::Log];
+        for (kind, wanted) in kinds.into_iter().zip(after) {
+            assert_eq!(before(name).ping(kind, 1).shown(1), *wanted, "{name}, {kind:?}");
+        }
+        assert_eq!(before(name).ping(Kind::Ignored, 1).shown(1), after[3], "{name}, ignored");
+        let much_later = PERIOD + 2 * GRACE;
+        assert_eq!(before(name).settle(much_later).shown(much_later), after[4], "{name}, deadline");
+        assert_eq!(before(name).pause(1).shown(1), after[5], "{name}, pause");
+        let mut subject = before(name);
+        let accepted = subject.state.resume(&subject.settings, at(1), &mut subject.flips);
+        assert_eq!(accepted.then(|| subject.shown(1)), *resumed, "{name}, resume");
+    }
+}
+
+#[test]
+fn grace_begins_and_ends_to_the_microsecond() {
+    let subject = before("up");
+    for (secs, shown) in
+        [(PERIOD - 1, Shown::Up), (PERIOD, Shown::Grace), (PERIOD + GRACE - 1, Shown::Grace), (PERIOD + GRACE, Shown::Down)]
+    {
+        assert_eq!(subject.shown(secs).0, shown, "{secs}");
+    }
+    let last = at(PERIOD).plus_micros(-1);
+    assert_eq!(subject.state.shown(&subject.settings, last), Shown::Up);
+    assert_eq!(subject.state.next_change(&subject.settings, last), Some(at(PERIOD)));
+    assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD)), Some(at(PERIOD + GRACE)));
+    assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD + GRACE)), None);
+}
+
+#[test]
+fn going_down_bears_the_deadline_and_sticks() {
+    let mut subject = before("up");
+    subject.settle(PERIOD + GRACE - 1);
+    assert_eq!(subject.shown_flips(), []);
+    subject.settle(PERIOD + GRACE + 5000);
+    assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false)]);
+    let old = subject.settings.clone();
+    subject.settings.timeout = Seconds::parse(31_536_000).unwrap();
+    subject.state.edit(&old, &subject.settings, at(9000), &mut subject.flips);
+    assert_eq!(subject.shown(9000).0, Shown::Down);
+    assert_eq!(subject.ping(Kind::Success, 9001).shown(9001), (Shown::Up, false));
+    assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (9001, true)]);
+}
+
+#[test]
+fn a_ping_after_an_unnoticed_deadline_finds_the_check_down() {
+    let mut subject = before("up");
+    subject.ping(Kind::Success, 5000);
+    assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (5000, true)]);
+    let mut subject = before("paused S");
+    assert!(!subject.state.resume(&subject.settings, at(GRACE), &mut subject.flips));
+    assert_eq!(subject.shown(GRACE), (Shown::Down, true));
+}
+
+#[test]
+fn an_update_that_shortens_the_period_takes_it_down_at_once_but_flips_do_not_run_backwards() {
+    let mut subject = before("up");
+    let old = subject.settings.clone();
+    subject.settings.timeout = Seconds::parse(60).unwrap();
+    subject.settings.grace = Seconds::parse(60).unwrap();
+    subject.state.edit(&old, &subject.settings, at(300), &mut subject.flips);
+    assert_eq!(subject.shown_flips(), [(120, false)]);
+
+    let mut subject = before("up");
+    subject.ping_rid(Kind::Start, rid(1), 10).settle(5000).ping_rid(Kind::Success, rid(2), 6000);
+    // The other run is overdue still: up and down again in one moment, which is that of the success.
+    assert_eq!(subject.shown_flips(), [(10 + GRACE, false), (6000, true), (6000, false)]);
+    assert_eq!(subject.shown(6000), (Shown::Down, true));
+}
+
+#[test]
+fn runs_end_and_are_measured_by_their_rid() {
+    // rid of the start, rid of the completion; then duration and whether the run goes on, for success and for fail.
+    type Case = (Option<Uuid>, Option<Uuid>, [(Option<i64>, bool); 2]);
+    let cases: &[Case] = &[
+        (None, None, [(Some(7), false), (Some(7), false)]),
+        (rid(1), rid(1), [(Some(7), false), (Some(7), false)]),
+        (rid(1), None, [(None, false), (None, false)]),
+        (rid(1), rid(2), [(None, true), (None, false)]),
+        (None, rid(2), [(None, true), (None, false)]),
+    ];
+    for (start, end, wanted) in cases {
+        for (kind, (duration, goes_on)) in [Kind::Success, Kind::Fail].into_iter().zip(wanted) {
+            let mut subject = Subject::new();
+            subject.state.last_duration = Some(1);
+            subject.ping_rid(Kind::Start, *start, 0).ping_rid(kind, *end, 7);
+            assert_eq!(subject.state.last_duration, duration.map(|secs| secs * MICROS), "{start:?} {end:?} {kind:?}");
+            assert_eq!(subject.state.run.is_some(), *goes_on, "{start:?} {end:?} {kind:?}");
+        }
+    }
+    let mut subject = before("up");
+    subject.state.last_duration = Some(1);
+    assert_eq!(subject.ping(Kind::Success, 1).state.last_duration, None);
+}
+
+#[test]
+fn next_ping_is_the_run_or_the_expected_ping_whichever_is_earlier() {
+    for (name, wanted) in [
+        ("new", None),
+        ("new S", Some(0)),
+        ("up", Some(PERIOD)),
+        ("up S", Some(0)),
+        ("grace", Some(0)),
+        ("down", None),
+        ("down S", None),
+        ("paused", None),
+        ("paused S", Some(0)),
+    ] {
+        assert_eq!(before(name).state.next_ping(), wanted.map(at), "{name}");
+    }
+}
+
+#[test]
+fn pause_and_resume_keep_and_clear_what_they_should() {
+    let mut subject = before("up S");
+    subject.state.last_duration = Some(5);
+    subject.pause(1);
+    assert_eq!((subject.state.last_ping, subject.state.run, subject.state.last_duration), (Some(at(0)), None, Some(5)));
+    assert!(subject.state.resume(&subject.settings, at(2), &mut subject.flips));
+    assert_eq!((subject.state.last_ping, subject.state.last_duration, subject.state.n_pings), (None, Some(5), 2));
+    assert_eq!(subject.shown_flips(), []);
+}
+
+#[test]
+fn the_schedule_counts_instead_of_the_period() {
+    let mut subject = Subject::new();
+    subject.settings.schedule = Some(Arc::new(Schedule::parse("0 * * * *").unwrap()));
+    subject.ping(Kind::Success, 0);
+    let next = Moment::from_secs((T / 3600 + 1) * 3600);
+    assert_eq!(subject.state.next_ping(), Some(next));
+    assert_eq!(subject.state.deadline(&subject.settings), Some(next.plus_secs(GRACE)));
+    // A series that has ended expects nothing, so nothing can be late.
+    subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
+    subject.ping(Kind::Success, 1);
+    assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, Shown::Up));
+}

@@ -1,0 +1,118 @@
+//! What a create or update request asks of a check: only what it names changes.
+
+use std::sync::Arc;
+
+use super::check::Settings;
+use super::ids::ChannelId;
+use super::schedule::Schedule;
+use super::text::{Keywords, Name, Seconds, Slug, Tags};
+use super::timezone::Timezone;
+
+/// The channels a request asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChannelChoice {
+    /// `*`: all of the project at that moment.
+    All,
+    /// UUIDs or names, as sent; empty: none.
+    Listed(Vec<Box<str>>),
+}
+
+/// The fields a request names; the others stay (on create: have their defaults).
+#[derive(Clone, PartialEq, Debug, Default)]
+#[allow(missing_docs, reason = "the fields of `Settings`")]
+pub struct Edit {
+    pub name: Option<Name>,
+    pub slug: Option<Slug>,
+    pub tags: Option<Tags>,
+    pub desc: Option<Box<str>>,
+    /// As sent, also when a schedule takes precedence over it.
+    pub timeout: Option<Seconds>,
+    pub grace: Option<Seconds>,
+    pub schedule: Option<Arc<Schedule>>,
+    pub tz: Option<Timezone>,
+    pub manual_resume: Option<bool>,
+    pub post_only: Option<bool>,
+    pub start_kw: Option<Keywords>,
+    pub success_kw: Option<Keywords>,
+    pub failure_kw: Option<Keywords>,
+    pub filter_subject: Option<bool>,
+    pub filter_body: Option<bool>,
+    pub filter_http_body: Option<bool>,
+    pub filter_default_fail: Option<bool>,
+    pub channels: Option<ChannelChoice>,
+}
+
+/// A field by which an existing check is looked for before one is created (contract, Upsert rules).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the contract's five words")]
+pub enum UniqueField {
+    Name,
+    Slug,
+    Tags,
+    Timeout,
+    Grace,
+}
+
+impl UniqueField {
+    /// The field of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "name" => Self::Name,
+            "slug" => Self::Slug,
+            "tags" => Self::Tags,
+            "timeout" => Self::Timeout,
+            "grace" => Self::Grace,
+            _ => return None,
+        })
+    }
+}
+
+impl Edit {
+    /// `settings` with what is named here put in, and `channels` (already looked up) assigned where given.
+    pub fn applied(self, settings: &Settings, channels: Option<Box<[ChannelId]>>) -> Settings {
+        let old = settings.clone();
+        let mut filters = old.filters;
+        for (named, filter) in [
+            (self.filter_subject, &mut filters.subject),
+            (self.filter_body, &mut filters.body),
+            (self.filter_http_body, &mut filters.http_body),
+            (self.filter_default_fail, &mut filters.default_fail),
+        ] {
+            *filter = named.unwrap_or(*filter);
+        }
+        // The schedule wins: a timeout beside it is neither stored nor makes the check Simple.
+        let (timeout, schedule) = match (self.schedule, self.timeout) {
+            (Some(schedule), _) => (old.timeout, Some(schedule)),
+            (None, Some(timeout)) => (timeout, None),
+            (None, None) => (old.timeout, old.schedule),
+        };
+        Settings {
+            name: self.name.unwrap_or(old.name),
+            slug: self.slug.unwrap_or(old.slug),
+            tags: self.tags.unwrap_or(old.tags),
+            desc: self.desc.unwrap_or(old.desc),
+            timeout,
+            grace: self.grace.unwrap_or(old.grace),
+            schedule,
+            tz: self.tz.unwrap_or(old.tz),
+            manual_resume: self.manual_resume.unwrap_or(old.manual_resume),
+            post_only: self.post_only.unwrap_or(old.post_only),
+            start_kw: self.start_kw.unwrap_or(old.start_kw),
+            success_kw: self.success_kw.unwrap_or(old.success_kw),
+            failure_kw: self.failure_kw.unwrap_or(old.failure_kw),
+            filters,
+            channels: channels.unwrap_or(old.channels),
+        }
+    }
+
+    /// Whether `settings` equal this request on all of `fields`. A field that the request does not name never matches.
+    pub fn matches(&self, settings: &Settings, fields: &[UniqueField]) -> bool {
+        fields.iter().all(|field| match field {
+            UniqueField::Name => self.name.as_ref() == Some(&settings.name),
+            UniqueField::Slug => self.slug.as_ref() == Some(&settings.slug),
+            UniqueField::Tags => self.tags.as_ref() == Some(&settings.tags),
+            UniqueField::Timeout => self.timeout == Some(settings.timeout),
+            UniqueField::Grace => self.grace == Some(settings.grace),
+        })
+    }
+}

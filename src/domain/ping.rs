@@ -1,0 +1,189 @@
+//! What a ping is once it is logged, and how completions pair with starts.
+
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::ids::{Arrival, CheckId};
+use super::moment::{MICROS, Moment};
+
+/// What a ping means for its check (`type` in the contract).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The job is done.
+    Success,
+    /// The job has begun.
+    Start,
+    /// The job has failed.
+    Fail,
+    /// A note that changes nothing.
+    Log,
+    /// Ignored: method not allowed, no keyword matched, or paused with manual_resume.
+    Ignored,
+}
+
+impl Kind {
+    /// The `type` of the ping list.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Start => "start",
+            Self::Fail => "fail",
+            Self::Log => "log",
+            Self::Ignored => "ign",
+        }
+    }
+}
+
+/// How a ping came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTPS, as a trusted proxy says.
+    Https,
+    /// A mail.
+    Email,
+}
+
+impl Scheme {
+    /// The `scheme` of the ping list.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Email => "email",
+        }
+    }
+}
+
+/// The HTTP method of a ping; a mail has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the methods of RFC 9110 by their names")]
+pub enum Method {
+    None,
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Options,
+}
+
+impl Method {
+    /// The `method` of the ping list.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::Options => "OPTIONS",
+        }
+    }
+}
+
+/// Where a ping came from, as the log shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// How it came in.
+    pub scheme: Scheme,
+    /// With what method.
+    pub method: Method,
+    /// From what address.
+    pub remote_addr: IpAddr,
+    /// The user agent, at most 200 characters; for a mail `Email from <sender>`.
+    pub ua: Box<str>,
+}
+
+/// An entry of the arrival log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ping {
+    /// Whose ping it is.
+    pub check: CheckId,
+    /// Counts from 1 in each check, without gaps.
+    pub n: u64,
+    /// The place of ping `n - 1` of the same check; 0 for the first.
+    pub previous: Arrival,
+    /// When it was logged.
+    pub at: Moment,
+    /// What it means.
+    pub kind: Kind,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The run it belongs to, as its sender says.
+    pub rid: Option<Uuid>,
+    /// Bytes of the body that are kept.
+    pub body_len: u32,
+}
+
+/// A completion pairs with a start that is less than 72 hours older.
+pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS;
+
+/// How long each run took, in microseconds, for pings given newest first: a success or fail whose nearest earlier start, success or
+/// fail with the same rid (none pairs with none) is a start less than 72 hours older.
+pub fn durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
+    // For each rid the completion that still looks for its start.
+    let mut open = std::collections::HashMap::<Option<Uuid>, (usize, Moment)>::new();
+    let mut durations = vec![None; newest_first.len()];
+    for (at, ping) in newest_first.iter().enumerate() {
+        match ping.kind {
+            Kind::Success | Kind::Fail => {
+                open.insert(ping.rid, (at, ping.at));
+            }
+            Kind::Start => {
+                if let Some((completion, end)) = open.remove(&ping.rid)
+                    && let Some(duration) = durations.get_mut(completion)
+                {
+                    *duration = Some(end.micros_since(ping.at)).filter(|micros| *micros < PAIRING_WINDOW_MICROS);
+                }
+            }
+            Kind::Log | Kind::Ignored => {}
+        }
+    }
+    durations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping(kind: Kind, rid: Option<u128>, secs: i64) -> Ping {
+        Ping {
+            check: CheckId(1),
+            n: 1,
+            previous: Arrival(0),
+            at: Moment::from_secs(secs),
+            kind,
+            origin: Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: IpAddr::from([127, 0, 0, 1]), ua: "".into() },
+            rid: rid.map(Uuid::from_u128),
+            body_len: 0,
+        }
+    }
+
+    #[test]
+    fn completions_pair_with_the_nearest_start_of_their_rid() {
+        use Kind::{Fail, Ignored, Log, Start, Success};
+        const H: i64 = 3600;
+        // Oldest first, with the seconds that each entry is to show.
+        let cases: &[&[(Kind, Option<u128>, i64, Option<i64>)]] = &[
+            &[(Start, None, 0, None), (Success, None, 5, Some(5)), (Success, None, 9, None)],
+            &[(Start, None, 0, None), (Start, None, 3, None), (Fail, None, 5, Some(2))],
+            &[(Start, None, 0, None), (Log, None, 1, None), (Ignored, None, 2, None), (Success, None, 5, Some(5))],
+            &[(Start, Some(1), 0, None), (Start, Some(2), 1, None), (Success, Some(1), 4, Some(4)), (Success, Some(2), 6, Some(5))],
+            &[(Start, Some(1), 0, None), (Success, None, 4, None), (Success, Some(1), 5, Some(5))],
+            &[(Start, None, 0, None), (Success, None, 72 * H - 1, Some(72 * H - 1))],
+            &[(Start, None, 0, None), (Success, None, 72 * H, None)],
+            &[(Success, None, 1, None), (Start, None, 2, None)],
+        ];
+        for case in cases {
+            let pings: Vec<_> = case.iter().rev().map(|(kind, rid, at, _)| ping(*kind, *rid, *at)).collect();
+            let wanted: Vec<_> = case.iter().rev().map(|(.., seconds)| seconds.map(|s| s * MICROS)).collect();
+            assert_eq!(durations(&pings), wanted, "{case:?}");
+        }
+    }
+}

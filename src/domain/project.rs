@@ -1,0 +1,165 @@
+//! Projects, their keys and their notification channels: what checks belong to and who may ask for them.
+
+use uuid::Uuid;
+
+use super::ids::{ChannelId, KeyId, ProjectId};
+use super::moment::Moment;
+
+/// Pings that a check's log keeps unless its project says otherwise (contract, Limits).
+pub const DEFAULT_PING_LOG_LIMIT: u32 = 100;
+
+/// A project: a set of checks with keys and channels of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Project {
+    /// Its number.
+    pub id: ProjectId,
+    /// Its UUID, for people and scripts.
+    pub uuid: Uuid,
+    /// Its name, unique among projects.
+    pub name: ProjectName,
+    /// How many checks the API may create; auto-provisioning goes to twice as many. `None`: no limit.
+    pub check_limit: Option<u32>,
+    /// How many pings of each check are kept.
+    pub ping_log_limit: u32,
+    /// The segment that names the project in badge URLs.
+    pub badge_key: Box<str>,
+}
+
+/// A project's name: 1 to 100 characters without control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProjectName(Box<str>);
+
+impl ProjectName {
+    /// Refuses empty names, more than 100 characters and control characters; the message says which.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "" => Err("a project's name cannot be empty"),
+            _ if text.chars().count() > 100 => Err("a project's name has at most 100 characters"),
+            _ if text.chars().any(char::is_control) => Err("a project's name has no control characters"),
+            _ => Ok(Self(text.into())),
+        }
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a key opens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// The whole API.
+    ReadWrite,
+    /// Some reading endpoints, without the secrets of checks.
+    ReadOnly,
+    /// Pinging by slug; not the API.
+    Ping,
+}
+
+impl Access {
+    /// Every kind of access.
+    pub const ALL: [Self; 3] = [Self::ReadWrite, Self::ReadOnly, Self::Ping];
+
+    /// The word of the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadWrite => "read-write",
+            Self::ReadOnly => "read-only",
+            Self::Ping => "ping",
+        }
+    }
+
+    /// The access of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|access| access.name() == text)
+    }
+}
+
+/// A ping key: 22 of `A-Za-z0-9_-`. It stands in URLs, so it is kept in the clear.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct PingKey(Box<str>);
+
+impl PingKey {
+    /// How many characters a ping key has.
+    pub const LENGTH: usize = 22;
+
+    /// `None` unless the text is 22 of `A-Za-z0-9_-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == Self::LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'))
+            .then(|| Self(text.into()))
+    }
+
+    /// The key itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for PingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PingKey(..)")
+    }
+}
+
+/// The SHA-256 of an API key; the key itself is not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl std::fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyHash(..)")
+    }
+}
+
+/// What a key is recognised by, and what it opens with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Secret {
+    /// An API key that may write.
+    ReadWrite(KeyHash),
+    /// An API key that may read.
+    ReadOnly(KeyHash),
+    /// A ping key.
+    Ping(PingKey),
+}
+
+impl Secret {
+    /// What the key opens.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::ReadWrite(_) => Access::ReadWrite,
+            Self::ReadOnly(_) => Access::ReadOnly,
+            Self::Ping(_) => Access::Ping,
+        }
+    }
+}
+
+/// A key of a project.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its number, which is also its public name for list and revoke.
+    pub id: KeyId,
+    /// Whose key it is.
+    pub project: ProjectId,
+    /// What it is recognised by.
+    pub secret: Secret,
+    /// When it was made.
+    pub created: Moment,
+}
+
+/// A notification channel of a project.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Channel {
+    /// Its number.
+    pub id: ChannelId,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Whose channel it is.
+    pub project: ProjectId,
+    /// Its name; need not be unique, may be empty.
+    pub name: Box<str>,
+    /// The name of its kind; only the room of channels knows what kinds there are.
+    pub kind: Box<str>,
+    /// What the kind needs, already validated by it.
+    pub settings: Box<[(Box<str>, Box<str>)]>,
+}

@@ -1,0 +1,212 @@
+//! Short texts of a check, each a type that holds only what the contract allows.
+
+/// Why a text was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextError {
+    /// More characters (code points) than the field takes.
+    TooLong,
+    /// A character that the field does not take.
+    Pattern,
+}
+
+macro_rules! text {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The text as it was given.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+    )*};
+}
+
+text! {
+    /// A check's name: at most 100 characters.
+    Name;
+    /// A check's slug: at most 100 of a-z, 0-9, hyphen, underscore; empty when unset.
+    Slug;
+    /// A check's tags: one text, kept as sent, of words between spaces.
+    Tags;
+    /// A comma-separated keyword list, kept as sent: at most 200 characters.
+    Keywords;
+}
+
+fn at_most(text: &str, limit: usize) -> Result<(), TextError> {
+    // Code points, not bytes; no text of fewer bytes has more of them.
+    if text.len() > limit && text.chars().count() > limit { Err(TextError::TooLong) } else { Ok(()) }
+}
+
+impl Name {
+    /// Refuses more than 100 characters.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        at_most(text, 100)?;
+        Ok(Self(text.into()))
+    }
+}
+
+impl Slug {
+    /// Refuses more than 100 characters and anything but a-z, 0-9, hyphen and underscore.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        at_most(text, 100)?;
+        if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
+            Ok(Self(text.into()))
+        } else {
+            Err(TextError::Pattern)
+        }
+    }
+
+    /// Whether the check has no slug.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The slug that versions 1 and 2 of the API derive from a name: accents dropped, lower case, everything but letters, digits,
+    /// underscore, hyphen and white space dropped, runs of white space and hyphens made one hyphen, hyphens and underscores trimmed.
+    pub fn derived(name: &Name) -> Self {
+        use unicode_normalization::UnicodeNormalization as _;
+        let mut slug = String::with_capacity(name.0.len());
+        for c in name.0.nfkd().filter(char::is_ascii) {
+            match c.to_ascii_lowercase() {
+                c @ ('a'..='z' | '0'..='9' | '_') => slug.push(c),
+                c if (c == '-' || is_space(c)) && !slug.ends_with('-') => slug.push('-'),
+                _ => {}
+            }
+        }
+        // A name has at most 100 characters, but one character may decompose into several.
+        let slug: String = slug.trim_matches(['-', '_']).chars().take(100).collect();
+        Self(slug.into())
+    }
+}
+
+/// ASCII white space as Unicode has it, with the separators U+001C to U+001F.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+impl Tags {
+    /// Takes any text.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The tags in their order: the parts between spaces, white space at their ends dropped, empty ones left out.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.split(' ').map(|part| part.trim_matches(is_space)).filter(|tag| !tag.is_empty())
+    }
+
+    /// Whether `tag` is one of the tags (exact, case-sensitive). The empty text never is.
+    pub fn contains(&self, tag: &str) -> bool {
+        self.iter().any(|own| own == tag)
+    }
+}
+
+impl Keywords {
+    /// Refuses more than 200 characters.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        at_most(text, 200)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Whether the list has no text at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time (contract, Limits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seconds(u32);
+
+/// Why a number of seconds was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SecondsError {
+    /// Under 60.
+    TooSmall,
+    /// Over 31,536,000.
+    TooLarge,
+}
+
+impl Seconds {
+    /// One day: the period of a check that names none.
+    pub const DAY: Self = Self(86_400);
+    /// One hour: the grace time of a check that names none.
+    pub const HOUR: Self = Self(3_600);
+
+    /// Refuses numbers outside 60 to 31,536,000.
+    pub fn parse(number: i64) -> Result<Self, SecondsError> {
+        match number {
+            ..60 => Err(SecondsError::TooSmall),
+            31_536_001.. => Err(SecondsError::TooLarge),
+            // In range, so it fits.
+            _ => Ok(Self(number as u32)),
+        }
+    }
+
+    /// The number of seconds.
+    pub const fn get(self) -> i64 {
+        self.0 as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_count_characters() {
+        let hundred = "ž".repeat(100);
+        assert!(Name::parse(&hundred).is_ok());
+        assert_eq!(Name::parse(&format!("{hundred}x")), Err(TextError::TooLong));
+        assert_eq!(Keywords::parse(&"x".repeat(201)), Err(TextError::TooLong));
+    }
+
+    #[test]
+    fn slugs_take_few_characters() {
+        for good in ["", "a", "a-b_9"] {
+            assert!(Slug::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["A", "a b", "a\n", "ž", "a.b"] {
+            assert_eq!(Slug::parse(bad), Err(TextError::Pattern), "{bad}");
+        }
+        assert_eq!(Slug::parse(&"A".repeat(101)), Err(TextError::TooLong));
+    }
+
+    #[test]
+    fn slugs_derive_from_names() {
+        for (name, slug) in [
+            ("Nightly  Backup!", "nightly-backup"),
+            ("Žofie Ünder_score", "zofie-under_score"),
+            ("--_a - b_--", "a-b"),
+            ("ﬁne ½", "fine-12"),
+            ("☎", ""),
+            ("a\u{a0}b", "a-b"),
+        ] {
+            assert_eq!(Slug::derived(&Name::parse(name).unwrap()).as_str(), slug, "{name}");
+        }
+    }
+
+    #[test]
+    fn tags_are_words_between_spaces() {
+        let tags = Tags::new("  prod\t db  Ä-1 a\tb ");
+        assert_eq!(tags.iter().collect::<Vec<_>>(), ["prod", "db", "Ä-1", "a\tb"]);
+        assert!(tags.contains("db") && !tags.contains("DB") && !tags.contains(""));
+    }
+
+    #[test]
+    fn seconds_have_bounds() {
+        for (number, parsed) in [
+            (59, Err(SecondsError::TooSmall)),
+            (i64::MIN, Err(SecondsError::TooSmall)),
+            (60, Ok(60)),
+            (31_536_000, Ok(31_536_000)),
+            (31_536_001, Err(SecondsError::TooLarge)),
+            (i64::MAX, Err(SecondsError::TooLarge)),
+        ] {
+            assert_eq!(Seconds::parse(number).map(Seconds::get), parsed, "{number}");
+        }
+    }
+}

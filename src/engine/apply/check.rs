@@ -1,0 +1,115 @@
+//! Checks: made, changed, paused, resumed, deleted, and taken down by time.
+
+use std::sync::Arc;
+
+use super::super::command::{CheckNames, CreateCheck, Outcome, Refusal};
+use super::super::state::Change;
+use super::{Applied, Ledger};
+use crate::domain::check::{Check, Settings, State};
+use crate::domain::edit::{ChannelChoice, Edit};
+use crate::domain::flip::Flip;
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::moment::Moment;
+
+impl Ledger {
+    pub(super) fn create_check(&mut self, request: CreateCheck, now: Moment) -> Applied {
+        let CreateCheck { project, mut edit, unique, names } = request;
+        let found = (!unique.is_empty())
+            .then(|| self.state.checks_of(project).find(|check| edit.matches(&check.settings, &unique)))
+            .flatten()
+            .map(|check| check.id);
+        if let Some(id) = found {
+            return self.update_check(id, edit, now);
+        }
+        self.room_for_check(project, 1)?;
+        let channels = self.edited_channels(project, &mut edit)?;
+        let settings = edit.applied(&Settings::default(), channels);
+        Ok(Outcome::Created(Box::new(self.insert_check(project, names, settings, now))))
+    }
+
+    pub(super) fn update_check(&mut self, id: CheckId, mut edit: Edit, now: Moment) -> Applied {
+        let mut check = self.existing(id)?;
+        let channels = self.edited_channels(check.project, &mut edit)?;
+        let settings = edit.applied(&check.settings, channels);
+        let mut flips = Vec::new();
+        check.state.edit(&check.settings, &settings, now, &mut flips);
+        check.settings = Arc::new(settings);
+        Ok(Outcome::Check(Box::new(self.put_check(check, &flips))))
+    }
+
+    /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
+    pub(super) fn transition(&mut self, id: CheckId, turn: impl FnOnce(&mut State, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
+        let mut check = self.existing(id)?;
+        let mut flips = Vec::new();
+        let turned = turn(&mut check.state, &check.settings, &mut flips);
+        // Also when refused: a deadline that has passed is a fact.
+        let check = if turned || !flips.is_empty() { self.put_check(check, &flips) } else { check };
+        if turned { Ok(Outcome::Check(Box::new(check))) } else { Err(Refusal::NotPaused) }
+    }
+
+    pub(super) fn delete_check(&mut self, id: CheckId, now: Moment) -> Applied {
+        let mut check = self.existing(id)?;
+        check.state.settle(&check.settings, now, &mut Vec::new());
+        self.change(Change::CheckGone(id));
+        Ok(Outcome::Check(Box::new(check)))
+    }
+
+    pub(super) fn expire(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
+        for id in ids {
+            let Ok(mut check) = self.existing(*id) else { continue };
+            let mut flips = Vec::new();
+            check.state.settle(&check.settings, now, &mut flips);
+            if !flips.is_empty() {
+                self.put_check(check, &flips);
+            }
+        }
+        Outcome::Done
+    }
+
+    /// Refuses when the project has `factor` times its check limit already.
+    pub(super) fn room_for_check(&self, project: ProjectId, factor: usize) -> Result<(), Refusal> {
+        let household = self.state.household(project).ok_or(Refusal::NotFound)?;
+        match household.project.check_limit {
+            // A u32 fits a usize on every target with sockets.
+            Some(limit) if household.checks.len() >= factor.saturating_mul(limit as usize) => Err(Refusal::CheckLimit),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn insert_check(&mut self, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {
+        let id = CheckId(self.next_id());
+        let CheckNames { uuid, badge } = names;
+        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: State::new(now) };
+        self.put_check(check, &[])
+    }
+
+    fn put_check(&mut self, mut check: Check, flips: &[Flip]) -> Check {
+        self.log_flips(check.id, &mut check.state, flips);
+        self.change(Change::Check(Box::new(check.clone())));
+        check
+    }
+
+    fn edited_channels(&self, project: ProjectId, edit: &mut Edit) -> Result<Option<Box<[ChannelId]>>, Refusal> {
+        edit.channels.take().map(|choice| self.chosen_channels(project, &choice)).transpose()
+    }
+
+    /// The channels of a project that a request asks for: each item is the UUID (lower case) or the name of exactly one.
+    pub(super) fn chosen_channels(&self, project: ProjectId, choice: &ChannelChoice) -> Result<Box<[ChannelId]>, Refusal> {
+        let channels = &self.state.household(project).ok_or(Refusal::NotFound)?.channels;
+        let ChannelChoice::Listed(items) = choice else { return Ok(channels.keys().copied().collect()) };
+        let mut chosen = Vec::with_capacity(items.len());
+        for item in items {
+            if item.is_empty() {
+                return Err(Refusal::EmptyChannel);
+            }
+            let mut fitting = channels.values().filter(|channel| channel.name == *item || channel.uuid.to_string() == **item);
+            match (fitting.next(), fitting.next()) {
+                (None, _) => return Err(Refusal::InvalidChannel(item.clone())),
+                (Some(_), Some(_)) => return Err(Refusal::AmbiguousChannel(item.clone())),
+                (Some(channel), None) if !chosen.contains(&channel.id) => chosen.push(channel.id),
+                (Some(_), None) => {}
+            }
+        }
+        Ok(chosen.into())
+    }
+}

@@ -1,0 +1,106 @@
+//! What each command does: it reads the state before it, decides, and only then changes; a refusal leaves nothing behind.
+//!
+//! Pure: no clock, no chance, no file. The same commands at the same times give the same state and the same [`Effects`].
+
+mod check;
+mod owner;
+mod ping;
+
+use bytes::Bytes;
+
+use super::command::{Command, Outcome, Refusal};
+use super::state::{Change, State};
+use crate::domain::check::{self as domain_check, Check};
+use crate::domain::flip::{Flip, LoggedFlip};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber};
+use crate::domain::moment::Moment;
+use crate::domain::ping::Ping;
+
+/// What a batch has to write.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Steps of the state, in order.
+    pub changes: Vec<Change>,
+    /// Entries of the arrival log with their bodies.
+    pub pings: Vec<(Arrival, Ping, Bytes)>,
+    /// Entries of the log of flips.
+    pub flips: Vec<(FlipNumber, LoggedFlip)>,
+}
+
+/// The next free numbers of the three sequences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// The id of the next check, project, channel or key.
+    pub id: u64,
+    /// The place of the next ping.
+    pub arrival: u64,
+    /// The place of the next flip.
+    pub flip: u64,
+}
+
+/// The writer's state, ahead of the file by the batch it is working on.
+#[derive(Debug)]
+pub struct Ledger {
+    /// Everything in memory.
+    pub state: State,
+    /// The next free numbers.
+    pub numbers: Numbers,
+    /// What the batch has to write so far.
+    pub effects: Effects,
+    /// Bytes of an HTTP ping's body that are stored.
+    pub body_limit: usize,
+}
+
+type Applied = Result<Outcome, Refusal>;
+
+impl Ledger {
+    /// Carries out a command at a time that is never earlier than that of the command before it.
+    pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
+        match command {
+            Command::Ping(request) => self.ping(*request, now),
+            Command::CreateCheck(request) => self.create_check(*request, now),
+            Command::UpdateCheck(id, edit) => self.update_check(id, *edit, now),
+            Command::Pause(id) => self.transition(id, |state, settings, flips| {
+                state.pause(settings, now, flips);
+                true
+            }),
+            Command::Resume(id) => self.transition(id, |state, settings, flips| state.resume(settings, now, flips)),
+            Command::DeleteCheck(id) => self.delete_check(id, now),
+            Command::Expire(ids) => Ok(self.expire(&ids, now)),
+            Command::CreateProject(request) => self.create_project(*request),
+            Command::SetProject { project, name, check_limit, ping_log_limit } => {
+                self.set_project(project, name, check_limit, ping_log_limit)
+            }
+            Command::DeleteProject(id) => self.delete_project(id),
+            Command::CreateKey(project, secret) => self.create_key(project, secret, now),
+            Command::RevokeKey(id) => self.revoke_key(id),
+            Command::CreateChannel(request) => self.create_channel(*request),
+            Command::DeleteChannel(id) => self.delete_channel(id),
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        let id = self.numbers.id;
+        self.numbers.id += 1;
+        id
+    }
+
+    fn change(&mut self, change: Change) {
+        self.state.take(&change);
+        self.effects.changes.push(change);
+    }
+
+    /// Logs what happened to a check and puts the numbers into its state.
+    fn log_flips(&mut self, check: CheckId, state: &mut domain_check::State, flips: &[Flip]) {
+        for flip in flips {
+            let number = FlipNumber(self.numbers.flip);
+            self.numbers.flip += 1;
+            self.effects.flips.push((number, LoggedFlip { check, previous: state.last_flip, flip: *flip }));
+            state.last_flip = number;
+        }
+    }
+
+    fn existing(&self, id: CheckId) -> Result<Check, Refusal> {
+        self.state.check(id).cloned().ok_or(Refusal::NotFound)
+    }
+}

@@ -1,0 +1,95 @@
+//! Projects, keys and channels: made and removed by whoever administers the service.
+
+use std::sync::Arc;
+
+use super::super::command::{NewChannel, NewProject, Outcome, Refusal};
+use super::super::state::Change;
+use super::{Applied, Ledger};
+use crate::domain::check::Check;
+use crate::domain::ids::{ChannelId, KeyId, ProjectId};
+use crate::domain::moment::Moment;
+use crate::domain::project::{Channel, Key, Project, ProjectName, Secret};
+
+impl Ledger {
+    pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
+        let NewProject { uuid, name, check_limit, ping_log_limit, badge_key } = request;
+        self.free_name(&name)?;
+        let id = ProjectId(self.next_id());
+        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key }))
+    }
+
+    pub(super) fn set_project(
+        &mut self,
+        id: ProjectId,
+        name: Option<ProjectName>,
+        check_limit: Option<Option<u32>>,
+        ping_log_limit: Option<u32>,
+    ) -> Applied {
+        let mut project = Project::clone(&self.state.household(id).ok_or(Refusal::NotFound)?.project);
+        if let Some(name) = name.filter(|name| *name != project.name) {
+            self.free_name(&name)?;
+            project.name = name;
+        }
+        project.check_limit = check_limit.unwrap_or(project.check_limit);
+        project.ping_log_limit = ping_log_limit.unwrap_or(project.ping_log_limit);
+        Ok(self.put_project(project))
+    }
+
+    pub(super) fn delete_project(&mut self, id: ProjectId) -> Applied {
+        let household = self.state.household(id).ok_or(Refusal::NotFound)?;
+        let checks = household.checks.iter().copied().map(Change::CheckGone);
+        let channels = household.channels.keys().copied().map(Change::ChannelGone);
+        let keys = self.state.keys().filter(|key| key.project == id).map(|key| Change::KeyGone(key.id));
+        let gone: Vec<_> = checks.chain(channels).chain(keys).chain([Change::ProjectGone(id)]).collect();
+        gone.into_iter().for_each(|change| self.change(change));
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn create_key(&mut self, project: ProjectId, secret: Secret, now: Moment) -> Applied {
+        self.state.household(project).ok_or(Refusal::NotFound)?;
+        let key = Key { id: KeyId(self.next_id()), project, secret, created: now };
+        self.change(Change::Key(Arc::new(key.clone())));
+        Ok(Outcome::Key(Box::new(key)))
+    }
+
+    pub(super) fn revoke_key(&mut self, id: KeyId) -> Applied {
+        self.state.key(id).ok_or(Refusal::NotFound)?;
+        self.change(Change::KeyGone(id));
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
+        let NewChannel { uuid, project, name, kind, settings } = request;
+        self.state.household(project).ok_or(Refusal::NotFound)?;
+        let channel = Channel { id: ChannelId(self.next_id()), uuid, project, name, kind, settings };
+        self.change(Change::Channel(Arc::new(channel.clone())));
+        Ok(Outcome::Channel(Box::new(channel)))
+    }
+
+    pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
+        let household = self.state.households().find(|household| household.channels.contains_key(&id)).ok_or(Refusal::NotFound)?;
+        let assigned: Vec<Check> = self
+            .state
+            .checks_of(household.project.id)
+            .filter(|check| check.settings.channels.contains(&id))
+            .map(|check| {
+                let mut check = check.clone();
+                let settings = Arc::make_mut(&mut check.settings);
+                settings.channels = settings.channels.iter().copied().filter(|channel| *channel != id).collect();
+                check
+            })
+            .collect();
+        assigned.into_iter().for_each(|check| self.change(Change::Check(Box::new(check))));
+        self.change(Change::ChannelGone(id));
+        Ok(Outcome::Done)
+    }
+
+    fn free_name(&self, name: &ProjectName) -> Result<(), Refusal> {
+        if self.state.households().any(|household| household.project.name == *name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
+    }
+
+    fn put_project(&mut self, project: Project) -> Outcome {
+        self.change(Change::Project(Arc::new(project.clone())));
+        Outcome::Project(Box::new(project))
+    }
+}

@@ -1,0 +1,103 @@
+//! Pings: who they are for, what they mean to that check, and their entry in the log.
+
+use bytes::Bytes;
+
+use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
+use super::super::state::Change;
+use super::{Applied, Ledger};
+use crate::domain::check::{Check, Settings, Status};
+use crate::domain::edit::ChannelChoice;
+use crate::domain::ids::{Arrival, CheckId};
+use crate::domain::keyword::Rules;
+use crate::domain::moment::Moment;
+use crate::domain::ping::{Kind, Method, Ping};
+use crate::domain::text::Name;
+
+/// Keywords are searched in the first 10 kB of an HTTP body (contract, Limits).
+pub(crate) const SEARCHED_BYTES: usize = 10_000;
+
+impl Ledger {
+    pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
+        let PingRequest { target, signal, origin, rid, body } = request;
+        let (id, created) = self.addressee(target, now)?;
+        let Check { settings, mut state, .. } = self.existing(id)?;
+        let kind = if state.status == Status::Paused && settings.manual_resume && !overdue(&settings, &state, now) {
+            Kind::Ignored
+        } else {
+            meaning(&settings, &signal, origin.method, &body)
+        };
+        let body = match signal {
+            Signal::Http(_) => body.slice(..body.len().min(self.body_limit)),
+            Signal::Email { .. } => body,
+        };
+        let mut flips = Vec::new();
+        state.ping(&settings, kind, rid, now, &mut flips);
+        let arrival = Arrival(self.numbers.arrival);
+        self.numbers.arrival += 1;
+        // Bodies are far smaller than 4 GiB: the doors see to that.
+        let body_len = body.len() as u32;
+        let ping = Ping { check: id, n: state.n_pings, previous: state.last_arrival, at: now, kind, origin, rid, body_len };
+        state.last_arrival = arrival;
+        self.log_flips(id, &mut state, &flips);
+        self.effects.pings.push((arrival, ping, body));
+        self.change(Change::Pinged(id, state));
+        Ok(if created { Outcome::PingedNew } else { Outcome::Pinged })
+    }
+
+    /// The check that a ping is for, and whether it was made for it.
+    fn addressee(&mut self, target: Target, now: Moment) -> Result<(CheckId, bool), Refusal> {
+        let (key, slug, create) = match target {
+            Target::Uuid(uuid) => return Ok((self.state.check_by_uuid(uuid).ok_or(Refusal::NotFound)?.id, false)),
+            Target::Slug { key, slug, create } => (key, slug, create),
+        };
+        let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
+        match self.state.checks_by_slug(project, &slug) {
+            [id] => return Ok((*id, false)),
+            [] => {}
+            _ => return Err(Refusal::AmbiguousSlug),
+        }
+        let names = create.ok_or(Refusal::NotFound)?;
+        // Pings may go to twice the limit that the API has.
+        self.room_for_check(project, 2).map_err(|_| Refusal::NotFound)?;
+        let settings = Settings {
+            name: Name::parse(slug.as_str()).unwrap_or_default(),
+            slug,
+            channels: self.chosen_channels(project, &ChannelChoice::All)?,
+            ..Settings::default()
+        };
+        Ok((self.insert_check(project, names, settings, now).id, true))
+    }
+}
+
+/// A paused check whose run has passed its deadline is down, whether or not that has been noticed.
+fn overdue(settings: &Settings, state: &crate::domain::check::State, now: Moment) -> bool {
+    state.deadline(settings).is_some_and(|deadline| deadline <= now)
+}
+
+/// What a ping means to a check with these settings.
+fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -> Kind {
+    match signal {
+        Signal::Http(_) if settings.post_only && method != Method::Post => Kind::Ignored,
+        Signal::Http(_) if settings.filters.http_body => {
+            // Bytes that are not UTF-8 are replaced, not refused.
+            by_keywords(settings, &String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)))
+        }
+        Signal::Http(kind) => *kind,
+        Signal::Email { subject, text } => match (settings.filters.subject, settings.filters.body) {
+            (false, false) => Kind::Success,
+            (true, false) => by_keywords(settings, subject),
+            (false, true) => by_keywords(settings, text),
+            (true, true) => by_keywords(settings, &format!("{subject}\n{text}")),
+        },
+    }
+}
+
+fn by_keywords(settings: &Settings, text: &str) -> Kind {
+    let rules = Rules {
+        start: settings.start_kw.as_str(),
+        success: settings.success_kw.as_str(),
+        failure: settings.failure_kw.as_str(),
+        default_fail: settings.filters.default_fail,
+    };
+    rules.classify(text)
+}

@@ -1,0 +1,206 @@
+//! Everything that can change state, as one closed list, and everything that can come of it.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::domain::check::Check;
+use crate::domain::edit::{Edit, UniqueField};
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use crate::domain::ping::{Kind, Origin};
+use crate::domain::project::{Channel, Key, PingKey, Project, ProjectName, Secret};
+use crate::domain::text::Slug;
+
+/// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A job reports.
+    Ping(Box<PingRequest>),
+    /// `POST /checks/`
+    CreateCheck(Box<CreateCheck>),
+    /// `POST /checks/<uuid>`
+    UpdateCheck(CheckId, Box<Edit>),
+    /// `POST /checks/<uuid>/pause`
+    Pause(CheckId),
+    /// `POST /checks/<uuid>/resume`
+    Resume(CheckId),
+    /// `DELETE /checks/<uuid>`
+    DeleteCheck(CheckId),
+    /// Deadlines may have passed: look at these checks.
+    Expire(Vec<CheckId>),
+    /// Make a project.
+    CreateProject(Box<NewProject>),
+    /// Change a project; what is `None` stays.
+    SetProject {
+        /// Which.
+        project: ProjectId,
+        /// Its new name.
+        name: Option<ProjectName>,
+        /// Its new check limit, or `Some(None)` for none.
+        check_limit: Option<Option<u32>>,
+        /// Its new ping log limit.
+        ping_log_limit: Option<u32>,
+    },
+    /// Remove a project with all that belongs to it.
+    DeleteProject(ProjectId),
+    /// Make a key.
+    CreateKey(ProjectId, Secret),
+    /// Remove a key.
+    RevokeKey(KeyId),
+    /// Make a channel.
+    CreateChannel(Box<NewChannel>),
+    /// Remove a channel, from all checks too.
+    DeleteChannel(ChannelId),
+}
+
+/// Random names for a check that may be made; `apply` itself draws nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckNames {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its badge UUID.
+    pub badge: Uuid,
+}
+
+/// What a ping is addressed to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// `/ping/<uuid>`
+    Uuid(Uuid),
+    /// `/ping/<ping key>/<slug>`
+    Slug {
+        /// The project's ping key.
+        key: PingKey,
+        /// The slug, not empty.
+        slug: Slug,
+        /// With `create=1`: the names that a new check gets.
+        create: Option<CheckNames>,
+    },
+}
+
+/// What a ping says, before the check's own rules have classified it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// An HTTP request with this action in its path.
+    Http(Kind),
+    /// A mail.
+    Email {
+        /// Its subject, decoded.
+        subject: Box<str>,
+        /// The text of its plain and HTML parts.
+        text: Box<str>,
+    },
+}
+
+/// A ping as a door hands it over.
+#[derive(Clone, Debug)]
+pub struct PingRequest {
+    /// Whom it is for.
+    pub target: Target,
+    /// What it says.
+    pub signal: Signal,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The run it belongs to.
+    pub rid: Option<Uuid>,
+    /// The body; of an HTTP ping what may be stored or searched, of a mail the whole message.
+    pub body: Bytes,
+}
+
+/// A request to create a check.
+#[derive(Clone, Debug)]
+pub struct CreateCheck {
+    /// The key's project.
+    pub project: ProjectId,
+    /// The fields sent.
+    pub edit: Edit,
+    /// An existing check equal on all of these is updated instead; empty: always create.
+    pub unique: Vec<UniqueField>,
+    /// Random names for it.
+    pub names: CheckNames,
+}
+
+/// A project to be made.
+#[derive(Clone, Debug)]
+pub struct NewProject {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: ProjectName,
+    /// Its check limit.
+    pub check_limit: Option<u32>,
+    /// Its ping log limit.
+    pub ping_log_limit: u32,
+    /// Its segment in badge URLs.
+    pub badge_key: Box<str>,
+}
+
+/// A channel to be made; kind and settings are already validated by the room of channels.
+#[derive(Clone, Debug)]
+pub struct NewChannel {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Whose it is.
+    pub project: ProjectId,
+    /// Its name.
+    pub name: Box<str>,
+    /// The name of its kind.
+    pub kind: Box<str>,
+    /// What the kind needs.
+    pub settings: Box<[(Box<str>, Box<str>)]>,
+}
+
+/// What a command came to, once it is on disk.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// The ping is logged.
+    Pinged,
+    /// The check was made and the ping is logged.
+    PingedNew,
+    /// The check as it is now; after a deletion as it was just before.
+    Check(Box<Check>),
+    /// The check as it was made.
+    Created(Box<Check>),
+    /// The project as it is now.
+    Project(Box<Project>),
+    /// The key as it was made.
+    Key(Box<Key>),
+    /// The channel as it was made.
+    Channel(Box<Channel>),
+    /// It is done and there is nothing to tell.
+    Done,
+}
+
+/// Why a command was refused; nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// What it names does not exist (any more).
+    NotFound,
+    /// Several checks have that slug.
+    AmbiguousSlug,
+    /// The project has as many checks as it may.
+    CheckLimit,
+    /// Resume of a check that is not paused.
+    NotPaused,
+    /// A project of that name exists.
+    ProjectNameTaken,
+    /// An empty item in a list of channels.
+    EmptyChannel,
+    /// No channel of the project fits.
+    InvalidChannel(Box<str>),
+    /// Several channels of the project fit.
+    AmbiguousChannel(Box<str>),
+}
+
+/// Why there is no answer from the writer. The command may or may not have been carried out unless it was never taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unavailable {
+    /// The queue is full: the command was not taken.
+    Busy,
+    /// The database cannot be written at the moment.
+    Storage,
+    /// The service is stopping.
+    Stopping,
+}
+
+/// What a caller gets.
+pub type Answer = Result<Result<Outcome, Refusal>, Unavailable>;

@@ -1,0 +1,118 @@
+//! The only hands that write: every change is a [`command::Command`], applied by one writer in one order, and answered when it is on disk.
+//!
+//! Doors hold a [`Handle`]: they submit commands and read, from the published state (checks, projects, keys, channels) or from snapshots
+//! of the file (pings, bodies, flips). Nothing that is read is ahead of the file.
+
+mod alarm;
+pub mod apply;
+pub mod command;
+mod housekeeping;
+mod load;
+mod query;
+mod queue;
+pub mod state;
+mod writer;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::domain::moment::Moment;
+use crate::random::Random;
+use crate::store::{Medium, Store, StoreError};
+use command::{Answer, Command, Unavailable};
+use queue::Queue;
+use state::State;
+
+pub use writer::{Ended, Writer};
+
+/// What the engine is told once, at start.
+#[derive(Clone)]
+pub struct Config {
+    /// What the database lies on.
+    pub medium: Medium,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Where randomness comes from.
+    pub random: Random,
+    /// Bytes of an HTTP ping's body that are stored.
+    pub ping_body_limit: usize,
+}
+
+/// What the writer and the doors share.
+struct Shared {
+    queue: Queue,
+    published: RwLock<State>,
+    /// `None` while a failed database is being reopened.
+    store: RwLock<Option<Arc<Store>>>,
+    writable: AtomicBool,
+    badge_secret: [u8; 32],
+    clock: Clock,
+    random: Random,
+    ping_body_limit: usize,
+}
+
+/// What a door holds of the engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+/// Opens the database and reads it into memory. The writer has to be run, on a thread of its own: see [`Writer::run`].
+///
+/// # Errors
+/// When the database cannot be opened or read.
+pub fn open(config: Config) -> Result<(Handle, Writer), StoreError> {
+    Writer::open(config)
+}
+
+impl Handle {
+    /// Hands over a command; the answer comes when it is on disk.
+    ///
+    /// # Errors
+    /// When the queue is full or the service is stopping: the command was not taken.
+    pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
+        self.0.queue.push(command)
+    }
+
+    /// Hands over a command and waits for the answer.
+    pub async fn call(&self, command: Command) -> Answer {
+        // A writer that is gone has not answered: the command may be on disk or not.
+        self.submit(command)?.await.unwrap_or(Err(Unavailable::Storage))
+    }
+
+    /// The published state. Hold it for as long as it takes to look something up or to clone it: the writer waits for it.
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.0.published.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Moment {
+        self.0.clock.now()
+    }
+
+    /// Where randomness comes from.
+    pub fn random(&self) -> &Random {
+        &self.0.random
+    }
+
+    /// The secret that signs badge URLs.
+    pub fn badge_secret(&self) -> &[u8; 32] {
+        &self.0.badge_secret
+    }
+
+    /// Bytes of an HTTP ping's body that are stored.
+    pub fn ping_body_limit(&self) -> usize {
+        self.0.ping_body_limit
+    }
+
+    /// Whether commands can be carried out at the moment.
+    pub fn is_writable(&self) -> bool {
+        self.0.writable.load(Ordering::Relaxed)
+    }
+
+    /// Lets no more commands in; the writer carries out what waits and stops.
+    pub fn close(&self) {
+        self.0.queue.close();
+    }
+}

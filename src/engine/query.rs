@@ -1,0 +1,52 @@
+//! What doors read from the file: pings, bodies and flips of a check, from a snapshot that is taken and given back within the call.
+//!
+//! These calls may wait for the disk; an async door makes them on a thread that may block.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Handle;
+use crate::domain::check::Check;
+use crate::domain::flip::Flip;
+use crate::domain::moment::Moment;
+use crate::domain::ping::Ping;
+use crate::store::{Snapshot, Store, StoreError};
+
+impl Handle {
+    /// The pings of a check, newest first, as far as they are within the log limit.
+    pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
+        let state = &check.state;
+        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check)) + 1;
+        self.read(|snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
+    }
+
+    /// The body of ping `n`. `None`: no such ping within the log limit, or it had none.
+    pub fn body(&self, check: &Check, n: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let state = &check.state;
+        if n > state.n_pings || n + self.ping_log_limit(check) <= state.n_pings {
+            return Ok(None);
+        }
+        self.read(|snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
+    }
+
+    /// The flips of a check, newest first, as long as they are not older than `from`.
+    pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
+        self.read(|snapshot| {
+            let flips = snapshot.flips_of(check.id, check.state.last_flip)?.map(|row| row.map(|logged| logged.flip));
+            flips.take_while(|flip| !matches!(flip, Ok(flip) if flip.at < from)).collect()
+        })
+    }
+
+    /// A test query of the database.
+    pub fn probe(&self) -> Result<(), StoreError> {
+        self.read(|snapshot| snapshot.probe())
+    }
+
+    fn ping_log_limit(&self, check: &Check) -> u64 {
+        self.state().ping_log_limit(check.project)
+    }
+
+    fn read<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let store: Arc<Store> = self.0.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Reopening)?;
+        query(&store.snapshot()?)
+    }
+}

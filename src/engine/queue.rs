@@ -1,0 +1,131 @@
+//! The one way to the writer: bounded in commands and in bytes, so that a slow disk makes callers wait or be refused, never memory grow.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::command::{Answer, Command, Unavailable};
+
+/// Commands that may wait.
+const MOST_COMMANDS: usize = 8192;
+/// Bytes of bodies that may wait; one body larger than this is taken when nothing else waits.
+const MOST_BYTES: usize = 64 << 20;
+
+/// A command that waits for the writer, and the caller that waits for its answer.
+pub(super) struct Entry {
+    pub(super) command: Command,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    entries: Vec<Entry>,
+    bytes: usize,
+    closed: bool,
+    nudged: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+/// What the writer finds when it looks.
+pub(super) struct Taken {
+    pub(super) entries: Vec<Entry>,
+    /// Nothing more will come.
+    pub(super) closed: bool,
+}
+
+impl Queue {
+    /// Puts a command in, or says why not.
+    pub(super) fn push(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
+        let bytes = weight(&command);
+        let mut waiting = self.locked();
+        if waiting.closed {
+            return Err(Unavailable::Stopping);
+        }
+        if waiting.entries.len() >= MOST_COMMANDS || (waiting.bytes > 0 && waiting.bytes + bytes > MOST_BYTES) {
+            return Err(Unavailable::Busy);
+        }
+        let (reply, answer) = oneshot::channel();
+        waiting.bytes += bytes;
+        waiting.entries.push(Entry { command, reply });
+        let first = waiting.entries.len() == 1;
+        drop(waiting);
+        if first {
+            self.arrived.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Takes all that waits. With nothing there it waits for the first command, a nudge or the end of `patience`.
+    pub(super) fn take(&self, patience: Duration) -> Taken {
+        let mut waiting = self.locked();
+        if waiting.entries.is_empty() && !waiting.closed && !waiting.nudged && !patience.is_zero() {
+            let idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.closed && !waiting.nudged;
+            waiting = self.arrived.wait_timeout_while(waiting, patience, idle).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.nudged = false;
+        waiting.bytes = 0;
+        Taken { entries: std::mem::take(&mut waiting.entries), closed: waiting.closed }
+    }
+
+    /// Lets the writer look at the time.
+    pub(super) fn nudge(&self) {
+        self.locked().nudged = true;
+        self.arrived.notify_one();
+    }
+
+    /// Lets nothing more in.
+    pub(super) fn close(&self) {
+        self.locked().closed = true;
+        self.arrived.notify_one();
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that a command may hold besides its own size.
+fn weight(command: &Command) -> usize {
+    match command {
+        Command::Ping(request) => request.body.len(),
+        Command::CreateCheck(request) => edit_weight(&request.edit),
+        Command::UpdateCheck(_, edit) => edit_weight(edit),
+        _ => 0,
+    }
+}
+
+/// Tags and descriptions have no limit of their own but that of the request.
+fn edit_weight(edit: &crate::domain::edit::Edit) -> usize {
+    edit.desc.as_ref().map_or(0, |desc| desc.len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::CheckId;
+
+    #[test]
+    fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
+        let queue = Queue::default();
+        let waiting: Vec<_> = (0..MOST_COMMANDS).map(|_| queue.push(Command::Pause(CheckId(1))).unwrap()).collect();
+        assert_eq!(queue.push(Command::Pause(CheckId(1))).err(), Some(Unavailable::Busy));
+        assert_eq!(queue.take(Duration::ZERO).entries.len(), waiting.len());
+        assert!(queue.push(Command::Pause(CheckId(1))).is_ok());
+    }
+
+    #[test]
+    fn a_closed_queue_hands_out_what_it_has() {
+        let queue = Queue::default();
+        let _answer = queue.push(Command::Pause(CheckId(1))).unwrap();
+        queue.close();
+        assert_eq!(queue.push(Command::Pause(CheckId(1))).err(), Some(Unavailable::Stopping));
+        let taken = queue.take(Duration::MAX);
+        assert!(taken.closed && taken.entries.len() == 1);
+    }
+}

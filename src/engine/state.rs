@@ -1,0 +1,246 @@
+//! All checks, projects, keys and channels in memory, with the lookups that doors and commands need.
+//!
+//! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
+//! [`Change`]s after the commit. So nothing that is read is ahead of the file.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::domain::check::{self, Check};
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, Secret};
+use crate::domain::text::Slug;
+
+/// One step from a state to the next.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A ping moved the check; the log entry says so, its row need not be written.
+    Pinged(CheckId, check::State),
+    /// A check is new or was changed: its row is to be written.
+    Check(Box<Check>),
+    /// A check is gone.
+    CheckGone(CheckId),
+    /// A project is new or was changed.
+    Project(Arc<Project>),
+    /// A project is gone; what belonged to it went before it.
+    ProjectGone(ProjectId),
+    /// A key is new.
+    Key(Arc<Key>),
+    /// A key is gone.
+    KeyGone(KeyId),
+    /// A channel is new.
+    Channel(Arc<Channel>),
+    /// A channel is gone.
+    ChannelGone(ChannelId),
+}
+
+/// A project with what belongs to it.
+#[derive(Clone, Debug)]
+pub struct Household {
+    /// The project itself.
+    pub project: Arc<Project>,
+    /// Its checks, oldest first.
+    pub checks: BTreeSet<CheckId>,
+    /// Its channels, oldest first.
+    pub channels: BTreeMap<ChannelId, Arc<Channel>>,
+    /// Its checks by slug; those without one are not here.
+    slugs: HashMap<Slug, Vec<CheckId>>,
+    /// Counts the changes of its checks and channels, pings included.
+    pub version: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    checks: HashMap<CheckId, Check>,
+    by_uuid: HashMap<Uuid, CheckId>,
+    by_badge: HashMap<Uuid, CheckId>,
+    projects: BTreeMap<ProjectId, Household>,
+    keys: BTreeMap<KeyId, Arc<Key>>,
+    by_hash: HashMap<KeyHash, KeyId>,
+    by_ping_key: HashMap<PingKey, KeyId>,
+}
+
+impl State {
+    /// A check by its number.
+    pub fn check(&self, id: CheckId) -> Option<&Check> {
+        self.checks.get(&id)
+    }
+
+    /// A check by its UUID.
+    pub fn check_by_uuid(&self, uuid: Uuid) -> Option<&Check> {
+        self.check(*self.by_uuid.get(&uuid)?)
+    }
+
+    /// A check by its badge UUID.
+    pub fn check_by_badge(&self, badge: Uuid) -> Option<&Check> {
+        self.check(*self.by_badge.get(&badge)?)
+    }
+
+    /// Every check, in no order.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.checks.values()
+    }
+
+    /// A project with what belongs to it.
+    pub fn household(&self, id: ProjectId) -> Option<&Household> {
+        self.projects.get(&id)
+    }
+
+    /// Every project, oldest first.
+    pub fn households(&self) -> impl Iterator<Item = &Household> {
+        self.projects.values()
+    }
+
+    /// The checks of a project, oldest first.
+    pub fn checks_of(&self, project: ProjectId) -> impl Iterator<Item = &Check> {
+        self.household(project).into_iter().flat_map(|household| &household.checks).filter_map(|id| self.check(*id))
+    }
+
+    /// The checks of a project that have this slug, oldest first; none for the empty slug.
+    pub fn checks_by_slug(&self, project: ProjectId, slug: &Slug) -> &[CheckId] {
+        self.household(project).and_then(|household| household.slugs.get(slug)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every key, oldest first.
+    pub fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {
+        self.keys.values()
+    }
+
+    /// A key by its number.
+    pub fn key(&self, id: KeyId) -> Option<&Arc<Key>> {
+        self.keys.get(&id)
+    }
+
+    /// The API key of this hash.
+    pub fn key_by_hash(&self, hash: &KeyHash) -> Option<&Arc<Key>> {
+        self.key(*self.by_hash.get(hash)?)
+    }
+
+    /// The project that a ping key belongs to.
+    pub fn project_by_ping_key(&self, key: &PingKey) -> Option<ProjectId> {
+        self.key(*self.by_ping_key.get(key)?).map(|key| key.project)
+    }
+
+    /// How many pings of a check are kept.
+    pub fn ping_log_limit(&self, project: ProjectId) -> u64 {
+        self.household(project).map_or(0, |household| u64::from(household.project.ping_log_limit))
+    }
+
+    /// Whether ping `n` of a check is within its log limit; of a check that is gone none is.
+    pub fn keeps_ping(&self, check: CheckId, n: u64) -> bool {
+        self.check(check).is_some_and(|check| n + self.ping_log_limit(check.project) > check.state.n_pings)
+    }
+
+    /// Takes a step.
+    pub fn take(&mut self, change: &Change) {
+        match change {
+            Change::Pinged(id, state) => {
+                if let Some(check) = self.checks.get_mut(id) {
+                    check.state = *state;
+                    if let Some(household) = self.projects.get_mut(&check.project) {
+                        household.version += 1;
+                    }
+                }
+            }
+            Change::Check(check) => self.put_check(check),
+            Change::CheckGone(id) => self.remove_check(*id),
+            Change::Project(project) => self.put_project(project),
+            Change::ProjectGone(id) => {
+                self.projects.remove(id);
+            }
+            Change::Key(key) => {
+                match &key.secret {
+                    Secret::ReadWrite(hash) | Secret::ReadOnly(hash) => {
+                        self.by_hash.insert(*hash, key.id);
+                    }
+                    Secret::Ping(ping_key) => {
+                        self.by_ping_key.insert(ping_key.clone(), key.id);
+                    }
+                }
+                self.keys.insert(key.id, Arc::clone(key));
+            }
+            Change::KeyGone(id) => match self.keys.remove(id).as_ref().map(|key| &key.secret) {
+                Some(Secret::ReadWrite(hash) | Secret::ReadOnly(hash)) => {
+                    self.by_hash.remove(hash);
+                }
+                Some(Secret::Ping(ping_key)) => {
+                    self.by_ping_key.remove(ping_key);
+                }
+                None => {}
+            },
+            Change::Channel(channel) => {
+                if let Some(household) = self.projects.get_mut(&channel.project) {
+                    household.channels.insert(channel.id, Arc::clone(channel));
+                    household.version += 1;
+                }
+            }
+            Change::ChannelGone(id) => {
+                for household in self.projects.values_mut() {
+                    household.version += u64::from(household.channels.remove(id).is_some());
+                }
+            }
+        }
+    }
+
+    fn put_check(&mut self, check: &Check) {
+        let old = self.checks.insert(check.id, check.clone());
+        let Some(household) = self.projects.get_mut(&check.project) else { return };
+        household.version += 1;
+        let slug = &check.settings.slug;
+        match old {
+            Some(old) if old.settings.slug == *slug => return,
+            Some(old) => household.drop_slug(&old.settings.slug, check.id),
+            None => {
+                household.checks.insert(check.id);
+                self.by_uuid.insert(check.uuid, check.id);
+                self.by_badge.insert(check.badge, check.id);
+            }
+        }
+        if !slug.is_empty() {
+            let ids = household.slugs.entry(slug.clone()).or_default();
+            ids.push(check.id);
+            ids.sort_unstable();
+        }
+    }
+
+    fn remove_check(&mut self, id: CheckId) {
+        let Some(check) = self.checks.remove(&id) else { return };
+        self.by_uuid.remove(&check.uuid);
+        self.by_badge.remove(&check.badge);
+        if let Some(household) = self.projects.get_mut(&check.project) {
+            household.version += 1;
+            household.checks.remove(&id);
+            household.drop_slug(&check.settings.slug, id);
+        }
+    }
+
+    fn put_project(&mut self, project: &Arc<Project>) {
+        if let Some(household) = self.projects.get_mut(&project.id) {
+            household.project = Arc::clone(project);
+            household.version += 1;
+        } else {
+            let household = Household {
+                project: Arc::clone(project),
+                checks: BTreeSet::new(),
+                channels: BTreeMap::new(),
+                slugs: HashMap::new(),
+                version: 0,
+            };
+            self.projects.insert(project.id, household);
+        }
+    }
+}
+
+impl Household {
+    fn drop_slug(&mut self, slug: &Slug, id: CheckId) {
+        if let Some(ids) = self.slugs.get_mut(slug) {
+            ids.retain(|one| *one != id);
+            if ids.is_empty() {
+                self.slugs.remove(slug);
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::alarm::Alarm;
+use super::apply::{Effects, Ledger};
+use super::command::{Answer, Command, Unavailable};
+use super::housekeeping::Housekeeping;
+use super::load::{Loaded, load};
+use super::queue::{Entry, Queue};
+use super::state::{Change, State};
+use super::{Config, Handle, Shared};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber};
+use crate::domain::moment::Moment;
+use crate::store::{Batch, Mark, Medium, Store, StoreError};
+
+/// Checks whose deadlines are looked at in one batch.
+const MOST_EXPIRED: usize = 512;
+/// The longest the writer waits without looking at the time: clocks are set.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits before it tries again to reopen a database that failed.
+const RECOVERY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Why the writer ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The queue was closed and everything in it is answered.
+    Closed,
+    /// A command made it panic: its batch is not written, and the process should be restarted.
+    Panicked,
+}
+
+/// See the module.
+pub struct Writer {
+    shared: Arc<Shared>,
+    medium: Medium,
+    ledger: Ledger,
+    alarm: Alarm,
+    housekeeping: Housekeeping,
+    last_stamp: Moment,
+    due: Vec<CheckId>,
+    more_due: bool,
+}
+
+/// What is derived from the file, anew at start and after a failure.
+struct Derived {
+    ledger: Ledger,
+    alarm: Alarm,
+    housekeeping: Housekeeping,
+    last_stamp: Moment,
+    badge_secret: Option<[u8; 32]>,
+}
+
+fn derive(store: &Store, body_limit: usize, now: Moment) -> Result<(Derived, State), StoreError> {
+    let Loaded { ledger, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
+    let published = ledger.state.clone();
+    let alarm = Alarm::new(ledger.state.checks(), now);
+    let housekeeping = Housekeeping::new(checkpoint, log_len, kept_len);
+    Ok((Derived { ledger, alarm, housekeeping, last_stamp, badge_secret }, published))
+}
+
+impl Writer {
+    pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
+        let Config { medium, clock, random, ping_body_limit } = config;
+        let store = Store::open(&medium)?;
+        let (derived, published) = derive(&store, ping_body_limit, clock.now())?;
+        let badge_secret = match derived.badge_secret {
+            Some(secret) => secret,
+            None => {
+                let secret = random.bytes();
+                let batch = store.batch()?;
+                batch.set_badge_secret(&secret)?;
+                batch.commit()?;
+                secret
+            }
+        };
+        let shared = Arc::new(Shared {
+            queue: Queue::default(),
+            published: RwLock::new(published),
+            store: RwLock::new(Some(Arc::new(store))),
+            writable: AtomicBool::new(true),
+            badge_secret,
+            clock,
+            random,
+            ping_body_limit,
+        });
+        let weak = Arc::downgrade(&shared);
+        shared.clock.on_move(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.queue.nudge();
+            }
+        });
+        let Derived { ledger, alarm, housekeeping, last_stamp, .. } = derived;
+        let writer =
+            Self { shared: Arc::clone(&shared), medium, ledger, alarm, housekeeping, last_stamp, due: Vec::new(), more_due: false };
+        Ok((Handle(shared), writer))
+    }
+
+    /// Works until the queue is closed, or a command makes it panic. Blocks: give it a thread.
+    pub fn run(mut self) -> Ended {
+        loop {
+            match self.step(true) {
+                Ok(true) => {}
+                Ok(false) => return Ended::Closed,
+                Err(ended) => return ended,
+            }
+        }
+    }
+
+    /// One round: waits for something to do (unless it must not wait) and does it. `false` when there will never be more.
+    ///
+    /// # Errors
+    /// [`Ended::Panicked`] when a command made it panic; nothing can be done with the writer then.
+    pub fn step(&mut self, wait: bool) -> Result<bool, Ended> {
+        let taken = self.shared.queue.take(if wait { self.patience() } else { Duration::ZERO });
+        if !self.shared.writable.load(Ordering::Relaxed) {
+            answer_all(taken.entries, Unavailable::Storage);
+            self.recover();
+            return Ok(!taken.closed);
+        }
+        let now = self.shared.clock.now();
+        if self.due.is_empty() {
+            let due = self.alarm.due(now, MOST_EXPIRED);
+            (self.due, self.more_due) = (due.checks, due.more);
+            if due.housekeeping {
+                self.housekeeping.hourly();
+            }
+        }
+        if taken.entries.is_empty() && self.due.is_empty() && !self.housekeeping.pending() {
+            if taken.closed {
+                self.close();
+            }
+            return Ok(!taken.closed);
+        }
+        self.batch(taken.entries)?;
+        Ok(true)
+    }
+
+    /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
+    pub fn covers_all_deadlines(&self) -> bool {
+        self.ledger.state.checks().all(|check| self.alarm.covers(check) || self.due.contains(&check.id))
+    }
+
+    fn patience(&self) -> Duration {
+        if !self.shared.writable.load(Ordering::Relaxed) {
+            return RECOVERY_PAUSE;
+        }
+        if self.more_due || !self.due.is_empty() || self.housekeeping.pending() {
+            return Duration::ZERO;
+        }
+        let until_next = self.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
+        match until_next {
+            // A clock that is moved by hand calls.
+            Some(until_next) if self.shared.clock.is_system() => until_next.min(PATIENCE),
+            _ => PATIENCE,
+        }
+    }
+
+    fn batch(&mut self, entries: Vec<Entry>) -> Result<(), Ended> {
+        let due = std::mem::take(&mut self.due);
+        let (commands, replies): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, entry.reply)).unzip();
+        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(&due, commands)));
+        let answers = match work {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(error)) => {
+                tracing::error!("a batch of {} commands could not be written: {error}", replies.len());
+                // Unwritable first: whoever reads the answer must not find the service healthy.
+                self.shared.writable.store(false, Ordering::Relaxed);
+                replies.into_iter().for_each(|reply| drop(reply.send(Err(Unavailable::Storage))));
+                return Ok(());
+            }
+            Err(_) => {
+                tracing::error!("a command made the writer panic; its batch of {} is not written", replies.len());
+                self.shared.queue.close();
+                self.shared.writable.store(false, Ordering::Relaxed);
+                replies.into_iter().for_each(|reply| drop(reply.send(Err(Unavailable::Storage))));
+                return Err(Ended::Panicked);
+            }
+        };
+        let Effects { changes, .. } = std::mem::take(&mut self.ledger.effects);
+        self.publish(&changes);
+        // A caller that has gone away does not want its answer.
+        replies.into_iter().zip(answers).for_each(|(reply, answer)| drop(reply.send(answer)));
+        for id in due.iter().chain(changes.iter().filter_map(|change| match change {
+            Change::Pinged(id, _) => Some(id),
+            Change::Check(check) => Some(&check.id),
+            _ => None,
+        })) {
+            if let Some(check) = self.ledger.state.check(*id) {
+                self.alarm.arm(check);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_and_write(&mut self, due: &[CheckId], commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
+        let ids_before = self.ledger.numbers.id;
+        if !due.is_empty() {
+            let now = self.stamp();
+            // Expiry refuses nothing.
+            let _ = self.ledger.apply(Command::Expire(due.to_vec()), now);
+        }
+        let mut answers = Vec::with_capacity(commands.len());
+        for command in commands {
+            let now = self.stamp();
+            answers.push(Ok(self.ledger.apply(command, now)));
+        }
+        let store = self.store()?;
+        let batch = store.batch()?;
+        write(&batch, &self.ledger.effects)?;
+        if self.ledger.numbers.id != ids_before {
+            batch.set_mark(Mark::NextId, self.ledger.numbers.id)?;
+        }
+        let appended = self.ledger.effects.pings.len() as u64;
+        self.housekeeping.slice(&batch, &self.ledger.state, appended, self.last_numbers(), self.last_stamp)?;
+        batch.commit()?;
+        Ok(answers)
+    }
+
+    /// The time of the next command: never earlier than that of the one before, also when the clock is set back.
+    fn stamp(&mut self) -> Moment {
+        self.last_stamp = self.last_stamp.max(self.shared.clock.now());
+        self.last_stamp
+    }
+
+    fn last_numbers(&self) -> (Arrival, FlipNumber) {
+        (Arrival(self.ledger.numbers.arrival - 1), FlipNumber(self.ledger.numbers.flip - 1))
+    }
+
+    fn store(&self) -> Result<Arc<Store>, StoreError> {
+        let store = self.shared.store.read().unwrap_or_else(PoisonError::into_inner).clone();
+        store.ok_or(StoreError::Reopening)
+    }
+
+    fn publish(&self, changes: &[Change]) {
+        let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
+        changes.iter().for_each(|change| published.take(change));
+    }
+
+    /// After a failed write: once the medium takes writes again, the database is dropped and reopened, and memory is read anew.
+    fn recover(&mut self) {
+        if let Err(error) = self.medium.probe() {
+            tracing::warn!("the data directory still takes no writes: {error}");
+            return;
+        }
+        let mut store = self.shared.store.write().unwrap_or_else(PoisonError::into_inner);
+        // Readers give their snapshots back within a request; until they have, the file stays locked.
+        if let Some(old) = store.take()
+            && let Err(old) = Arc::try_unwrap(old)
+        {
+            *store = Some(old);
+            return;
+        }
+        drop(store);
+        let now = self.shared.clock.now();
+        let reopened = Store::open(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, now)?, store)));
+        match reopened {
+            Ok(((derived, published), store)) => {
+                *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
+                *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
+                self.ledger = derived.ledger;
+                self.alarm = derived.alarm;
+                self.housekeeping = derived.housekeeping;
+                self.last_stamp = self.last_stamp.max(derived.last_stamp);
+                (self.due, self.more_due) = (Vec::new(), false);
+                self.shared.writable.store(true, Ordering::Relaxed);
+                tracing::info!("the database is open again");
+            }
+            Err(error) => tracing::warn!("the database cannot be reopened yet: {error}"),
+        }
+    }
+
+    /// Brings the check rows up to date, so that the next start has nothing to replay.
+    fn close(&mut self) {
+        let written = self.store().and_then(|store| {
+            let batch = store.batch()?;
+            Housekeeping::checkpoint_whole(&batch, &self.ledger.state, self.housekeeping.checkpointed(), self.last_numbers())?;
+            batch.commit()
+        });
+        if let Err(error) = written {
+            tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
+        }
+    }
+}
+
+fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {
+    entries.into_iter().for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+}
+
+/// Writes what a batch of commands has come to.
+fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
+    if !effects.pings.is_empty() {
+        let mut log = batch.ping_log()?;
+        for (arrival, ping, body) in &effects.pings {
+            log.append(*arrival, ping, body)?;
+        }
+    }
+    if !effects.flips.is_empty() {
+        batch.append_flips(&effects.flips)?;
+    }
+    for change in &effects.changes {
+        match change {
+            Change::Pinged(..) => {}
+            Change::Check(check) => batch.put_checks([&**check])?,
+            Change::CheckGone(id) => batch.remove_checks([*id])?,
+            Change::Project(project) => batch.put_project(project)?,
+            Change::ProjectGone(id) => batch.remove_project(*id)?,
+            Change::Key(key) => batch.put_key(key)?,
+            Change::KeyGone(id) => batch.remove_key(*id)?,
+            Change::Channel(channel) => batch.put_channel(channel)?,
+            Change::ChannelGone(id) => batch.remove_channel(*id)?,
+        }
+    }
+    Ok(())
+}

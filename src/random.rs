@@ -1,0 +1,66 @@
+//! The only place that asks for randomness.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use uuid::Uuid;
+
+/// Where randomness comes from.
+#[derive(Clone)]
+pub enum Random {
+    /// The operating system.
+    System,
+    /// A sequence that follows from its seed, for tests.
+    Seeded(Arc<Mutex<u64>>),
+}
+
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
+impl Random {
+    /// The sequence of a seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self::Seeded(Arc::new(Mutex::new(seed)))
+    }
+
+    /// Random bytes.
+    ///
+    /// # Panics
+    /// When the operating system has no randomness to give; nothing secret could be made then.
+    #[allow(clippy::disallowed_methods, clippy::panic, reason = "this is the place, and there is nothing to go on with")]
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        match self {
+            Self::System => {
+                if let Err(error) = getrandom::fill(&mut bytes) {
+                    panic!("the operating system gives no random bytes: {error}");
+                }
+            }
+            Self::Seeded(state) => {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                for chunk in bytes.chunks_mut(8) {
+                    let word = split_mix(&mut state).to_le_bytes();
+                    chunk.iter_mut().zip(word).for_each(|(byte, random)| *byte = random);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// A version 4 UUID.
+    pub fn uuid(&self) -> Uuid {
+        uuid::Builder::from_random_bytes(self.bytes()).into_uuid()
+    }
+
+    /// A text of `N` characters out of `A-Za-z0-9_-`, each with six random bits.
+    pub fn url_safe<const N: usize>(&self) -> String {
+        self.bytes::<N>().iter().filter_map(|byte| URL_SAFE.get(usize::from(byte % 64))).map(|byte| char::from(*byte)).collect()
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): well spread for any seed, also small ones.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

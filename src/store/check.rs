@@ -1,0 +1,190 @@
+//! Rows of checks: a checkpoint of what the engine holds in memory, written when a check is changed and in turns meanwhile.
+
+use std::sync::Arc;
+
+use redb::{TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::record::{self, Record};
+use super::{Batch, Snapshot, StoreError};
+use crate::domain::check::{Check, Filters, Run, Settings, State, Status};
+use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
+use crate::domain::moment::Moment;
+use crate::domain::schedule::Schedule;
+use crate::domain::text::{Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::timezone::Timezone;
+
+/// `checks`: check id -> `CheckRow`. A row holds every ping of its check up to its `last_arrival`.
+const CHECKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("checks");
+
+#[derive(Serialize, Deserialize)]
+struct CheckRow<'a> {
+    uuid: Uuid,
+    badge: Uuid,
+    project: u64,
+    name: &'a str,
+    slug: &'a str,
+    tags: &'a str,
+    desc: &'a str,
+    timeout: u32,
+    grace: u32,
+    schedule: Option<&'a str>,
+    tz: &'a str,
+    manual_resume: bool,
+    post_only: bool,
+    start_kw: &'a str,
+    success_kw: &'a str,
+    failure_kw: &'a str,
+    /// subject, body, http_body, default_fail
+    filters: [bool; 4],
+    channels: Vec<u64>,
+    /// 0 new, 1 up, 2 down, 3 paused
+    status: u8,
+    changed: i64,
+    last_ping: Option<i64>,
+    run: Option<(i64, Option<Uuid>)>,
+    last_duration: Option<i64>,
+    n_pings: u64,
+    last_arrival: u64,
+    last_flip: u64,
+}
+
+impl<'a> Record<'a> for CheckRow<'a> {
+    const TABLE: &'static str = "checks";
+    const VERSION: u8 = 1;
+}
+
+/// The number that stands for a stored status.
+pub(super) fn status_number(status: Status) -> u8 {
+    match status {
+        Status::New => 0,
+        Status::Up => 1,
+        Status::Down => 2,
+        Status::Paused => 3,
+    }
+}
+
+/// The stored status that a number stands for.
+pub(super) fn status_of(number: u8) -> Option<Status> {
+    Some(match number {
+        0 => Status::New,
+        1 => Status::Up,
+        2 => Status::Down,
+        3 => Status::Paused,
+        _ => return None,
+    })
+}
+
+impl<'a> From<&'a Check> for CheckRow<'a> {
+    fn from(check: &'a Check) -> Self {
+        let Check { settings, state, .. } = check;
+        let filters = settings.filters;
+        Self {
+            uuid: check.uuid,
+            badge: check.badge,
+            project: check.project.0,
+            name: settings.name.as_str(),
+            slug: settings.slug.as_str(),
+            tags: settings.tags.as_str(),
+            desc: &settings.desc,
+            timeout: settings.timeout.get() as u32,
+            grace: settings.grace.get() as u32,
+            schedule: settings.schedule.as_ref().map(|schedule| schedule.text()),
+            tz: settings.tz.name(),
+            manual_resume: settings.manual_resume,
+            post_only: settings.post_only,
+            start_kw: settings.start_kw.as_str(),
+            success_kw: settings.success_kw.as_str(),
+            failure_kw: settings.failure_kw.as_str(),
+            filters: [filters.subject, filters.body, filters.http_body, filters.default_fail],
+            channels: settings.channels.iter().map(|channel| channel.0).collect(),
+            status: status_number(state.status),
+            changed: state.changed.micros(),
+            last_ping: state.last_ping.map(Moment::micros),
+            run: state.run.map(|run| (run.start.micros(), run.rid)),
+            last_duration: state.last_duration,
+            n_pings: state.n_pings,
+            last_arrival: state.last_arrival.0,
+            last_flip: state.last_flip.0,
+        }
+    }
+}
+
+impl CheckRow<'_> {
+    /// The check, or the name of the field that holds what no release can have written.
+    fn check(&self, id: CheckId) -> Result<Check, &'static str> {
+        let [subject, body, http_body, default_fail] = self.filters;
+        let settings = Settings {
+            name: Name::parse(self.name).map_err(|_| "name")?,
+            slug: Slug::parse(self.slug).map_err(|_| "slug")?,
+            tags: Tags::new(self.tags),
+            desc: self.desc.into(),
+            timeout: Seconds::parse(i64::from(self.timeout)).map_err(|_| "timeout")?,
+            grace: Seconds::parse(i64::from(self.grace)).map_err(|_| "grace")?,
+            schedule: self.schedule.map(Schedule::parse).transpose().map_err(|_| "schedule")?.map(Arc::new),
+            tz: Timezone::parse(self.tz).map_err(|_| "tz")?,
+            manual_resume: self.manual_resume,
+            post_only: self.post_only,
+            start_kw: Keywords::parse(self.start_kw).map_err(|_| "start_kw")?,
+            success_kw: Keywords::parse(self.success_kw).map_err(|_| "success_kw")?,
+            failure_kw: Keywords::parse(self.failure_kw).map_err(|_| "failure_kw")?,
+            filters: Filters { subject, body, http_body, default_fail },
+            channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
+        };
+        let mut state = State {
+            status: status_of(self.status).ok_or("status")?,
+            changed: Moment::from_micros(self.changed),
+            last_ping: self.last_ping.map(Moment::from_micros),
+            run: self.run.map(|(start, rid)| Run { start: Moment::from_micros(start), rid }),
+            last_duration: self.last_duration,
+            grace_start: None,
+            n_pings: self.n_pings,
+            last_arrival: Arrival(self.last_arrival),
+            last_flip: FlipNumber(self.last_flip),
+        };
+        state.expect(&settings);
+        Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })
+    }
+}
+
+/// Makes the table, so that readers find it.
+pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    transaction.open_table(CHECKS)?;
+    Ok(())
+}
+
+impl Batch {
+    /// Writes the rows of checks; in the order of their ids it touches the fewest pages.
+    pub fn put_checks<'a>(&self, checks: impl IntoIterator<Item = &'a Check>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(CHECKS)?;
+        let mut bytes = Vec::new();
+        for check in checks {
+            record::encode(&CheckRow::from(check), &mut bytes)?;
+            table.insert(check.id.0, bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the rows of checks.
+    pub fn remove_checks(&self, checks: impl IntoIterator<Item = CheckId>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(CHECKS)?;
+        for id in checks {
+            table.remove(id.0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// Every check as of its row, oldest first.
+    pub fn checks(&self) -> Result<impl Iterator<Item = Result<Check, StoreError>> + use<>, StoreError> {
+        let table = self.transaction.open_table(CHECKS)?;
+        Ok(table.range::<u64>(..)?.map(|row| {
+            let (id, bytes) = row?;
+            let row: CheckRow<'_> = record::decode(bytes.value())?;
+            row.check(CheckId(id.value()))
+                .map_err(|field| record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {}", id.value())))
+        }))
+    }
+}

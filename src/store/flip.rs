@@ -1,0 +1,125 @@
+//! The log of flips: every change of a stored status in the order of recording, a chain for each check.
+
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
+
+use super::check::{status_number, status_of};
+use super::record::{self, Record};
+use super::{Batch, Snapshot, StoreError};
+use crate::domain::flip::{Flip, LoggedFlip};
+use crate::domain::ids::{CheckId, FlipNumber};
+use crate::domain::moment::Moment;
+
+/// `flips`: flip number -> `FlipRow`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
+/// off the old end.
+const FLIPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("flips");
+
+#[derive(Serialize, Deserialize)]
+struct FlipRow {
+    check: u64,
+    previous: u64,
+    at: i64,
+    from: u8,
+    to: u8,
+}
+
+impl Record<'_> for FlipRow {
+    const TABLE: &'static str = "flips";
+    const VERSION: u8 = 1;
+}
+
+impl FlipRow {
+    fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
+        let row: Self = record::decode(bytes)?;
+        let status = |number| status_of(number).ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")));
+        Ok(LoggedFlip {
+            check: CheckId(row.check),
+            previous: FlipNumber(row.previous),
+            flip: Flip { at: Moment::from_micros(row.at), from: status(row.from)?, to: status(row.to)? },
+        })
+    }
+}
+
+/// Makes the table, so that readers find it.
+pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    transaction.open_table(FLIPS)?;
+    Ok(())
+}
+
+impl Batch {
+    /// Adds flips to the log.
+    pub fn append_flips<'a>(&self, flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(FLIPS)?;
+        let mut bytes = Vec::new();
+        for (number, LoggedFlip { check, previous, flip }) in flips {
+            let row = FlipRow {
+                check: check.0,
+                previous: previous.0,
+                at: flip.at.micros(),
+                from: status_number(flip.from),
+                to: status_number(flip.to),
+            };
+            record::encode(&row, &mut bytes)?;
+            table.insert(number.0, bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Removes at most `most` flips from the old end, as long as they are older than `before`; how many it removed.
+    pub fn prune_flips(&self, before: Moment, most: usize) -> Result<usize, StoreError> {
+        let mut table = self.transaction.open_table(FLIPS)?;
+        let mut last = None;
+        let mut count = 0;
+        for row in table.iter()?.take(most) {
+            let (number, bytes) = row?;
+            if FlipRow::read(bytes.value())?.flip.at >= before {
+                break;
+            }
+            last = Some(number.value());
+            count += 1;
+        }
+        if let Some(last) = last {
+            table.retain_in(..=last, |_, _| false)?;
+        }
+        Ok(count)
+    }
+}
+
+impl Snapshot {
+    /// The flips after a number, oldest first.
+    pub fn flips_after(
+        &self,
+        number: FlipNumber,
+    ) -> Result<impl Iterator<Item = Result<(FlipNumber, LoggedFlip), StoreError>> + use<>, StoreError> {
+        Ok(self.transaction.open_table(FLIPS)?.range(number.0.saturating_add(1)..)?.map(|row| {
+            let (number, bytes) = row?;
+            Ok((FlipNumber(number.value()), FlipRow::read(bytes.value())?))
+        }))
+    }
+
+    /// The flips of one check, newest first, from `last` on as far as they are kept.
+    pub fn flips_of(
+        &self,
+        check: CheckId,
+        last: FlipNumber,
+    ) -> Result<impl Iterator<Item = Result<LoggedFlip, StoreError>> + use<>, StoreError> {
+        let table = self.transaction.open_table(FLIPS)?;
+        let mut next = last;
+        Ok(std::iter::from_fn(move || {
+            let row = table.get(next.0).map_err(StoreError::from).transpose()?;
+            let row = row.and_then(|bytes| FlipRow::read(bytes.value()));
+            match row {
+                // A number that was pruned is never given to another flip, so a stranger means a broken chain.
+                Ok(row) if row.check == check => {
+                    next = row.previous;
+                    Some(Ok(row))
+                }
+                Ok(_) => None,
+                Err(error) => {
+                    next = FlipNumber(0);
+                    Some(Err(error))
+                }
+            }
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! Rows of projects, keys and channels: few, small, read whole at start.
+
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::record::{self, Record};
+use super::{Batch, Snapshot, StoreError};
+use crate::domain::ids::{ChannelId, KeyId, ProjectId};
+use crate::domain::moment::Moment;
+use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, ProjectName, Secret};
+
+/// `projects`: project id -> `ProjectRow`.
+const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
+/// `keys`: key id -> `KeyRow`.
+const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
+/// `channels`: channel id -> `ChannelRow`.
+const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");
+
+#[derive(Serialize, Deserialize)]
+struct ProjectRow<'a> {
+    uuid: Uuid,
+    name: &'a str,
+    check_limit: Option<u32>,
+    ping_log_limit: u32,
+    badge_key: &'a str,
+}
+
+impl<'a> Record<'a> for ProjectRow<'a> {
+    const TABLE: &'static str = "projects";
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+enum SecretRow {
+    ReadWrite([u8; 32]),
+    ReadOnly([u8; 32]),
+    Ping(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeyRow {
+    project: u64,
+    secret: SecretRow,
+    created: i64,
+}
+
+impl Record<'_> for KeyRow {
+    const TABLE: &'static str = "keys";
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+struct ChannelRow<'a> {
+    uuid: Uuid,
+    project: u64,
+    name: &'a str,
+    kind: &'a str,
+    #[serde(borrow)]
+    settings: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Record<'a> for ChannelRow<'a> {
+    const TABLE: &'static str = "channels";
+    const VERSION: u8 = 1;
+}
+
+/// Makes the tables, so that readers find them.
+pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    for table in [PROJECTS, KEYS, CHANNELS] {
+        transaction.open_table(table)?;
+    }
+    Ok(())
+}
+
+impl Batch {
+    /// Writes a project.
+    pub fn put_project(&self, project: &Project) -> Result<(), StoreError> {
+        let row = ProjectRow {
+            uuid: project.uuid,
+            name: project.name.as_str(),
+            check_limit: project.check_limit,
+            ping_log_limit: project.ping_log_limit,
+            badge_key: &project.badge_key,
+        };
+        self.put(PROJECTS, project.id.0, &row)
+    }
+
+    /// Writes a key.
+    pub fn put_key(&self, key: &Key) -> Result<(), StoreError> {
+        let secret = match &key.secret {
+            Secret::ReadWrite(hash) => SecretRow::ReadWrite(hash.0),
+            Secret::ReadOnly(hash) => SecretRow::ReadOnly(hash.0),
+            Secret::Ping(ping_key) => SecretRow::Ping(ping_key.as_str().into()),
+        };
+        self.put(KEYS, key.id.0, &KeyRow { project: key.project.0, secret, created: key.created.micros() })
+    }
+
+    /// Writes a channel.
+    pub fn put_channel(&self, channel: &Channel) -> Result<(), StoreError> {
+        let row = ChannelRow {
+            uuid: channel.uuid,
+            project: channel.project.0,
+            name: &channel.name,
+            kind: &channel.kind,
+            settings: channel.settings.iter().map(|(key, value)| (&**key, &**value)).collect(),
+        };
+        self.put(CHANNELS, channel.id.0, &row)
+    }
+
+    /// Removes a project. Its keys, channels and checks are removed one by one.
+    pub fn remove_project(&self, id: ProjectId) -> Result<(), StoreError> {
+        self.transaction.open_table(PROJECTS)?.remove(id.0)?;
+        Ok(())
+    }
+
+    /// Removes a key.
+    pub fn remove_key(&self, id: KeyId) -> Result<(), StoreError> {
+        self.transaction.open_table(KEYS)?.remove(id.0)?;
+        Ok(())
+    }
+
+    /// Removes a channel.
+    pub fn remove_channel(&self, id: ChannelId) -> Result<(), StoreError> {
+        self.transaction.open_table(CHANNELS)?.remove(id.0)?;
+        Ok(())
+    }
+
+    fn put<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
+        let mut bytes = Vec::new();
+        record::encode(row, &mut bytes)?;
+        self.transaction.open_table(table)?.insert(id, bytes.as_slice())?;
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// Every project, oldest first.
+    pub fn projects(&self) -> Result<Vec<Project>, StoreError> {
+        self.rows(PROJECTS, |id, bytes| {
+            let row: ProjectRow<'_> = record::decode(bytes)?;
+            Ok(Project {
+                id: ProjectId(id),
+                uuid: row.uuid,
+                name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRow<'_>>(&reason))?,
+                check_limit: row.check_limit,
+                ping_log_limit: row.ping_log_limit,
+                badge_key: row.badge_key.into(),
+            })
+        })
+    }
+
+    /// Every key, oldest first.
+    pub fn keys(&self) -> Result<Vec<Key>, StoreError> {
+        self.rows(KEYS, |id, bytes| {
+            let row: KeyRow = record::decode(bytes)?;
+            let secret = match row.secret {
+                SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
+                SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
+                SecretRow::Ping(text) => Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow>(&"not a ping key"))?),
+            };
+            Ok(Key { id: KeyId(id), project: ProjectId(row.project), secret, created: Moment::from_micros(row.created) })
+        })
+    }
+
+    /// Every channel, oldest first.
+    pub fn channels(&self) -> Result<Vec<Channel>, StoreError> {
+        self.rows(CHANNELS, |id, bytes| {
+            let row: ChannelRow<'_> = record::decode(bytes)?;
+            Ok(Channel {
+                id: ChannelId(id),
+                uuid: row.uuid,
+                project: ProjectId(row.project),
+                name: row.name.into(),
+                kind: row.kind.into(),
+                settings: row.settings.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+            })
+        })
+    }
+
+    fn rows<T>(
+        &self,
+        table: TableDefinition<'_, u64, &[u8]>,
+        read: impl Fn(u64, &[u8]) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.transaction
+            .open_table(table)?
+            .iter()?
+            .map(|row| {
+                let (id, bytes) = row?;
+                read(id.value(), bytes.value())
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,273 @@
+//! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
+
+use redb::{ReadableTable as _, ReadableTableMetadata as _, Table, TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use uuid::Uuid;
+
+use super::record::{self, Record};
+use super::{Batch, Snapshot, StoreError};
+use crate::domain::ids::{Arrival, CheckId};
+use crate::domain::moment::Moment;
+use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
+
+/// `pings`: arrival number -> `PingRow`. A row names the arrival of the same check's ping before it.
+const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
+/// `bodies`: arrival number -> the body as it came. No row for an empty body.
+const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
+/// `kept_pings`: (check id, n) -> `PingRow`. Where the sweep puts the few that are still within their log limit.
+const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
+/// `kept_bodies`: (check id, n) -> the body of a kept ping.
+const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
+
+#[derive(Serialize, Deserialize)]
+struct PingRow<'a> {
+    check: u64,
+    n: u64,
+    previous: u64,
+    at: i64,
+    /// 0 success, 1 start, 2 fail, 3 log, 4 ignored
+    kind: u8,
+    /// 0 http, 1 https, 2 email
+    scheme: u8,
+    /// 0 none, 1 GET, 2 HEAD, 3 POST, 4 PUT, 5 PATCH, 6 DELETE, 7 OPTIONS
+    method: u8,
+    remote_addr: IpAddr,
+    ua: &'a str,
+    rid: Option<Uuid>,
+    body_len: u32,
+}
+
+impl<'a> Record<'a> for PingRow<'a> {
+    const TABLE: &'static str = "pings";
+    const VERSION: u8 = 1;
+}
+
+const KINDS: [Kind; 5] = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
+const SCHEMES: [Scheme; 3] = [Scheme::Http, Scheme::Https, Scheme::Email];
+const METHODS: [Method; 8] =
+    [Method::None, Method::Get, Method::Head, Method::Post, Method::Put, Method::Patch, Method::Delete, Method::Options];
+
+fn number_of<T: PartialEq>(list: &[T], value: &T) -> u8 {
+    // The lists are complete and short.
+    list.iter().position(|one| one == value).unwrap_or_default() as u8
+}
+
+fn listed<T: Copy>(list: &[T], number: u8, field: &str) -> Result<T, StoreError> {
+    list.get(usize::from(number)).copied().ok_or_else(|| record::corrupt::<PingRow<'_>>(&format_args!("{field} {number}")))
+}
+
+impl<'a> From<&'a Ping> for PingRow<'a> {
+    fn from(ping: &'a Ping) -> Self {
+        Self {
+            check: ping.check.0,
+            n: ping.n,
+            previous: ping.previous.0,
+            at: ping.at.micros(),
+            kind: number_of(&KINDS, &ping.kind),
+            scheme: number_of(&SCHEMES, &ping.origin.scheme),
+            method: number_of(&METHODS, &ping.origin.method),
+            remote_addr: ping.origin.remote_addr,
+            ua: &ping.origin.ua,
+            rid: ping.rid,
+            body_len: ping.body_len,
+        }
+    }
+}
+
+impl PingRow<'_> {
+    fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
+        let row: PingRow<'_> = record::decode(bytes)?;
+        Ok(Ping {
+            check: CheckId(row.check),
+            n: row.n,
+            previous: Arrival(row.previous),
+            at: Moment::from_micros(row.at),
+            kind: listed(&KINDS, row.kind, "kind")?,
+            origin: Origin {
+                scheme: listed(&SCHEMES, row.scheme, "scheme")?,
+                method: listed(&METHODS, row.method, "method")?,
+                remote_addr: row.remote_addr,
+                ua: row.ua.into(),
+            },
+            rid: row.rid,
+            body_len: row.body_len,
+        })
+    }
+}
+
+/// Makes the tables, so that readers find them.
+pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    for table in [PINGS, BODIES] {
+        transaction.open_table(table)?;
+    }
+    for table in [KEPT_PINGS, KEPT_BODIES] {
+        transaction.open_table(table)?;
+    }
+    Ok(())
+}
+
+/// What a slice of the sweep did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Rows taken off the old end of the log.
+    pub removed: usize,
+    /// How many of them were still within their limit and now lie among the kept.
+    pub kept: usize,
+}
+
+/// A place among the kept pings, from which the next slice goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PingCursor(u64, u64);
+
+/// What a slice of pruning the kept pings did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PrunedKept {
+    /// Entries removed.
+    pub removed: usize,
+    /// Where to go on; `None` at the end.
+    pub next: Option<PingCursor>,
+}
+
+/// The log as a batch writes it.
+pub struct PingLog<'batch> {
+    pings: Table<'batch, u64, &'static [u8]>,
+    bodies: Table<'batch, u64, &'static [u8]>,
+    row: Vec<u8>,
+}
+
+impl PingLog<'_> {
+    /// Adds a ping to the log; numbers must rise.
+    pub fn append(&mut self, arrival: Arrival, ping: &Ping, body: &[u8]) -> Result<(), StoreError> {
+        record::encode(&PingRow::from(ping), &mut self.row)?;
+        self.pings.insert(arrival.0, self.row.as_slice())?;
+        if !body.is_empty() {
+            self.bodies.insert(arrival.0, body)?;
+        }
+        Ok(())
+    }
+}
+
+impl Batch {
+    /// Opens the log for writing.
+    pub fn ping_log(&self) -> Result<PingLog<'_>, StoreError> {
+        Ok(PingLog { pings: self.transaction.open_table(PINGS)?, bodies: self.transaction.open_table(BODIES)?, row: Vec::new() })
+    }
+
+    /// Takes at most `most` entries off the old end of the log, none after `up_to`. Those for which `live` holds are carried over to the
+    /// kept, the rest are gone.
+    pub fn sweep_pings(&self, up_to: Arrival, most: usize, live: impl Fn(CheckId, u64) -> bool) -> Result<Swept, StoreError> {
+        let PingLog { mut pings, mut bodies, .. } = self.ping_log()?;
+        let mut last = None;
+        let mut swept = Swept::default();
+        let mut carried = Vec::new();
+        for row in pings.range(..=up_to.0)?.take(most) {
+            let (arrival, bytes) = row?;
+            let row: PingRow<'_> = record::decode(bytes.value())?;
+            if live(CheckId(row.check), row.n) {
+                carried.push(((row.check, row.n), arrival.value(), bytes.value().to_vec()));
+            }
+            last = Some(arrival.value());
+            swept.removed += 1;
+        }
+        let Some(last) = last else { return Ok(swept) };
+        swept.kept = carried.len();
+        if !carried.is_empty() {
+            let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+            let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+            for (place, arrival, bytes) in carried {
+                kept_pings.insert(place, bytes.as_slice())?;
+                if let Some(body) = bodies.get(arrival)? {
+                    kept_bodies.insert(place, body.value())?;
+                }
+            }
+        }
+        pings.retain_in(..=last, |_, _| false)?;
+        bodies.retain_in(..=last, |_, _| false)?;
+        Ok(swept)
+    }
+
+    /// Looks at no more than `most` of the kept pings from `from` on and removes those that are not `live` any more.
+    pub fn prune_kept_pings(&self, from: PingCursor, most: usize, live: impl Fn(CheckId, u64) -> bool) -> Result<PrunedKept, StoreError> {
+        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let mut dead = Vec::new();
+        let mut pruned = PrunedKept::default();
+        for (seen, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
+            let (check, n) = row?.0.value();
+            if seen == most {
+                pruned.next = Some(PingCursor(check, n));
+                break;
+            }
+            if !live(CheckId(check), n) {
+                dead.push((check, n));
+            }
+        }
+        pruned.removed = dead.len();
+        if !dead.is_empty() {
+            let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+            for place in dead {
+                kept_pings.remove(place)?;
+                kept_bodies.remove(place)?;
+            }
+        }
+        Ok(pruned)
+    }
+}
+
+impl Snapshot {
+    /// Entries in the log, the kept ones apart.
+    pub fn log_len(&self) -> Result<u64, StoreError> {
+        Ok(self.transaction.open_table(PINGS)?.len()?)
+    }
+
+    /// Entries among the kept.
+    pub fn kept_len(&self) -> Result<u64, StoreError> {
+        Ok(self.transaction.open_table(KEPT_PINGS)?.len()?)
+    }
+
+    /// The pings that arrived after a number, oldest first.
+    pub fn pings_after(&self, arrival: Arrival) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
+        Ok(self.transaction.open_table(PINGS)?.range(arrival.0.saturating_add(1)..)?.map(|row| {
+            let (arrival, bytes) = row?;
+            Ok((Arrival(arrival.value()), PingRow::read(bytes.value())?))
+        }))
+    }
+
+    /// The pings of one check, newest first: from its newest (number `n` at `arrival`) down to number `down_to`, as far as they are kept.
+    pub fn pings_of(&self, check: CheckId, n: u64, arrival: Arrival, down_to: u64) -> Result<Vec<Ping>, StoreError> {
+        let pings = self.transaction.open_table(PINGS)?;
+        let mut chain = Vec::new();
+        let (mut n, mut arrival) = (n, arrival);
+        while n >= down_to.max(1) {
+            let Some(bytes) = pings.get(arrival.0)? else { break };
+            let ping = PingRow::read(bytes.value())?;
+            (n, arrival) = (ping.n.saturating_sub(1), ping.previous);
+            chain.push(ping);
+        }
+        if n >= down_to.max(1) {
+            let kept = self.transaction.open_table(KEPT_PINGS)?;
+            for row in kept.range((check.0, down_to)..=(check.0, n))?.rev() {
+                chain.push(PingRow::read(row?.1.value())?);
+            }
+        }
+        Ok(chain)
+    }
+
+    /// The body of ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping, or it had none.
+    pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let pings = self.transaction.open_table(PINGS)?;
+        let (mut n, mut arrival) = (n, arrival);
+        while n > wanted {
+            let Some(bytes) = pings.get(arrival.0)? else { break };
+            let row: PingRow<'_> = record::decode(bytes.value())?;
+            (n, arrival) = (row.n.saturating_sub(1), Arrival(row.previous));
+        }
+        if n == wanted
+            && let Some(body) = self.transaction.open_table(BODIES)?.get(arrival.0)?
+        {
+            return Ok(Some(body.value().to_vec()));
+        }
+        let kept = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
+        Ok(kept.map(|body| body.value().to_vec()))
+    }
+}
