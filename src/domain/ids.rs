@@ -36,6 +36,44 @@ pub fn path_uuid(text: &str) -> Option<Uuid> {
     hyphenated_uuid(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
 
+/// What a read-only key sees instead of a check's UUID: 40 lower case hexadecimal digits, the SHA-1 of the text of the first 16
+/// hexadecimal digits of the UUID. Stable, and of no use for pinging.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UniqueKey([u8; 20]);
+
+impl UniqueKey {
+    /// The key of no check.
+    pub const NONE: Self = Self([0; 20]);
+
+    /// The key of a check.
+    pub fn of(check: Uuid) -> Self {
+        use sha1::Digest as _;
+        let mut digits = Uuid::encode_buffer();
+        let digits = check.simple().encode_lower(&mut digits).as_bytes();
+        Self(sha1::Sha1::digest(digits.get(..16).unwrap_or(digits)).into())
+    }
+
+    /// Reads 40 lower case hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut key = [0; 20];
+        let (pairs, odd) = text.as_bytes().as_chunks::<2>();
+        if pairs.len() != key.len() || !odd.is_empty() || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return None;
+        }
+        for (byte, [high, low]) in key.iter_mut().zip(pairs) {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            *byte = u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()?;
+        }
+        Some(Self(key))
+    }
+}
+
+impl std::fmt::Display for UniqueKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +92,19 @@ mod tests {
             "urn:uuid:6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f",
         ] {
             assert_eq!(hyphenated_uuid(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn unique_keys_are_a_hash_of_the_first_half() {
+        let uuid = |text: &str| path_uuid(text).unwrap();
+        let key = UniqueKey::of(uuid("00000000-0000-0000-0000-000000000000"));
+        assert_eq!(key, UniqueKey::of(uuid("00000000-0000-0000-ffff-ffffffffffff")));
+        // printf 0000000000000000 | sha1sum
+        assert_eq!(key.to_string(), "b02132081808b493c61e86626ee6c2e29326a662");
+        assert_eq!(UniqueKey::parse(&key.to_string()), Some(key));
+        for bad in [&key.to_string().to_uppercase(), &"0".repeat(39), &"0".repeat(41), &"g".repeat(40), &"ä".repeat(20)] {
+            assert_eq!(UniqueKey::parse(bad), None, "{bad}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::command::{Refusal, Target};
 use crate::domain::check::{self, Check};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, Secret};
@@ -122,6 +123,24 @@ impl State {
     /// The project that a ping key belongs to.
     pub fn project_by_ping_key(&self, key: &PingKey) -> Option<ProjectId> {
         self.key(*self.by_ping_key.get(key)?).map(|key| key.project)
+    }
+
+    /// The check that a ping is for; `None`: its slug is free in the project of its key.
+    ///
+    /// # Errors
+    /// When the UUID or the key is unknown, or several checks have the slug.
+    pub fn addressee(&self, target: &Target) -> Result<Option<CheckId>, Refusal> {
+        match target {
+            Target::Uuid(uuid) => self.by_uuid.get(uuid).copied().map(Some).ok_or(Refusal::NotFound),
+            Target::Slug { key, slug, .. } => {
+                let project = self.project_by_ping_key(key).ok_or(Refusal::NotFound)?;
+                match self.checks_by_slug(project, slug) {
+                    [] => Ok(None),
+                    [id] => Ok(Some(*id)),
+                    _ => Err(Refusal::AmbiguousSlug),
+                }
+            }
+        }
     }
 
     /// How many pings of a check are kept.

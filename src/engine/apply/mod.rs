@@ -6,6 +6,8 @@ mod check;
 mod owner;
 mod ping;
 
+pub use ping::SEARCHED_BYTES;
+
 use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};

@@ -14,7 +14,7 @@ use crate::domain::ping::{Kind, Method, Ping};
 use crate::domain::text::Name;
 
 /// Keywords are searched in the first 10 kB of an HTTP body (contract, Limits).
-pub(crate) const SEARCHED_BYTES: usize = 10_000;
+pub const SEARCHED_BYTES: usize = 10_000;
 
 impl Ledger {
     pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
@@ -46,17 +46,11 @@ impl Ledger {
 
     /// The check that a ping is for, and whether it was made for it.
     fn addressee(&mut self, target: Target, now: Moment) -> Result<(CheckId, bool), Refusal> {
-        let (key, slug, create) = match target {
-            Target::Uuid(uuid) => return Ok((self.state.check_by_uuid(uuid).ok_or(Refusal::NotFound)?.id, false)),
-            Target::Slug { key, slug, create } => (key, slug, create),
-        };
-        let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
-        match self.state.checks_by_slug(project, &slug) {
-            [id] => return Ok((*id, false)),
-            [] => {}
-            _ => return Err(Refusal::AmbiguousSlug),
+        if let Some(id) = self.state.addressee(&target)? {
+            return Ok((id, false));
         }
-        let names = create.ok_or(Refusal::NotFound)?;
+        let Target::Slug { key, slug, create: Some(names) } = target else { return Err(Refusal::NotFound) };
+        let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
         // Pings may go to twice the limit that the API has.
         self.room_for_check(project, 2).map_err(|_| Refusal::NotFound)?;
         let settings = Settings {

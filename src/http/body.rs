@@ -1,0 +1,66 @@
+//! Request bodies, bounded in bytes and in time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use super::reply::Fault;
+
+/// A body that has not arrived by then is answered 408.
+const BODY_TIME: Duration = Duration::from_secs(60);
+/// Bytes of a body that are read on and dropped beyond what is kept; more are answered 413.
+const DROPPED_BYTES: usize = 10 << 20;
+
+/// Reads a body of at most `most` bytes.
+pub(crate) async fn whole(body: Incoming, most: usize) -> Result<Bytes, Fault> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(Fault::TooLarge(most));
+    }
+    let (kept, length) = in_time(body, most + 1, most).await?;
+    if length > most { Err(Fault::TooLarge(most)) } else { Ok(kept) }
+}
+
+/// Reads a body and keeps its first `keep` bytes; what comes after them is read and dropped, up to 10 MiB in all.
+pub(crate) async fn beginning(body: Incoming, keep: usize) -> Result<Bytes, Fault> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let most = DROPPED_BYTES.max(keep);
+    if body.size_hint().lower() > most as u64 {
+        return Err(Fault::TooLarge(most));
+    }
+    let (kept, length) = in_time(body, keep, most).await?;
+    if length > most { Err(Fault::TooLarge(most)) } else { Ok(kept) }
+}
+
+async fn in_time(body: Incoming, keep: usize, most: usize) -> Result<(Bytes, usize), Fault> {
+    tokio::time::timeout(BODY_TIME, read(body, keep, most)).await.unwrap_or(Err(Fault::Timeout))
+}
+
+/// The first `keep` bytes and the length, which is only told to be over `most` once it is.
+async fn read(mut body: Incoming, keep: usize, most: usize) -> Result<(Bytes, usize), Fault> {
+    let mut length = 0_usize;
+    // Nearly every body comes in one piece, which need not be copied.
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Fault::BadRequest("the request body broke off".into()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let room = keep.saturating_sub(length).min(data.len());
+        if length == 0 {
+            first = data.slice(..room);
+        } else if room > 0 {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data.slice(..room));
+        }
+        length += data.len();
+        if length > most {
+            break;
+        }
+    }
+    Ok((if rest.is_empty() { first } else { rest.freeze() }, length))
+}

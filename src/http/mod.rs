@@ -1,0 +1,161 @@
+//! The HTTP door: accepts connections within limits, turns requests into typed ones, and drains at shutdown.
+
+pub mod api;
+mod badge;
+mod body;
+mod ping;
+mod reply;
+mod request;
+mod route;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::engine::Handle;
+use reply::{Fault, Reply};
+use request::Client;
+pub use request::{BaseUrl, BaseUrlError};
+use route::Route;
+
+/// What the door is told once, at start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the service is reached; URLs in answers begin with it.
+    pub base_url: BaseUrl,
+    /// Peers whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+    pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// API requests a minute for each key; 0: no limit.
+    pub api_rate: u32,
+    /// API requests that a key may make at once.
+    pub api_burst: u32,
+}
+
+/// Connections at the same time; more are answered 503 and closed.
+const MOST_CONNECTIONS: usize = 4096;
+/// A connection that has not sent the header of a (next) request by then is closed.
+const HEADER_TIME: Duration = Duration::from_secs(60);
+/// Bytes of a request's header: longer ones are answered 431.
+const HEADER_BYTES: usize = 64 << 10;
+/// How long open connections are waited for at shutdown.
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long to wait when the system has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What every request is answered from. Cheap to clone.
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) handle: Handle,
+    pub(crate) config: Config,
+    pub(crate) api: api::Api,
+    connections: Arc<Semaphore>,
+}
+
+impl Server {
+    /// A door to this engine.
+    pub fn new(handle: Handle, config: Config) -> Self {
+        let api = api::Api::new(&config);
+        Self(Arc::new(Inner { handle, config, api, connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }))
+    }
+
+    /// Answers connections until `stop` holds true, then lets those that are open finish, for five seconds at the most.
+    pub async fn serve(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stopped(&mut stop) => break,
+                Some(ended) = connections.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        tracing::error!("a request made its handler panic; its connection is closed");
+                    }
+                    continue;
+                }
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let (server, stop) = (self.clone(), stop.clone());
+                    connections.spawn(server.connection(stream, peer, stop));
+                }
+                Err(error) => {
+                    tracing::warn!("no connection can be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_TIME, drained).await.is_err() {
+            tracing::warn!("connections that did not finish in time are closed");
+        }
+    }
+
+    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
+        let Ok(_permit) = Arc::clone(&self.0.connections).try_acquire_owned() else {
+            // The peer may have gone; there is nothing more to do for it.
+            let _ = stream.write_all(reply::OVERLOADED.as_bytes()).await;
+            return;
+        };
+        // Answers are written whole, so waiting for more to send only delays them.
+        let _ = stream.set_nodelay(true);
+        let service = service_fn(|request| self.answer(request, peer));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIME)
+            .max_buf_size(HEADER_BYTES)
+            .pipeline_flush(true)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!("a connection ended early: {error}");
+        }
+    }
+
+    async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Reply, std::convert::Infallible> {
+        let inner = &*self.0;
+        let uri = request.uri();
+        if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
+            return Ok(Fault::UriTooLong.plain());
+        }
+        Ok(match Route::parse(inner.config.base_url.inner_path(uri.path())) {
+            Some(Route::Ping(to)) => {
+                let client = Client::of(&request, peer, &inner.config.trusted_proxies);
+                ping::answer(&inner.handle, to, request, client).await
+            }
+            Some(Route::Api(endpoint)) => api::answer(inner, endpoint, request).await,
+            Some(Route::Badge(badge)) => badge::answer(inner, badge, &request),
+            Some(Route::Health) => health(&inner.handle).await,
+            None => Fault::NotFound.plain(),
+        })
+    }
+}
+
+/// Waits until the service is to stop; a sender that is gone says so too.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// 200 while the database answers and takes writes.
+async fn health(handle: &Handle) -> Reply {
+    let probing = handle.clone();
+    let readable = tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false);
+    if readable && handle.is_writable() { reply::text("OK") } else { Fault::Unavailable.plain() }
+}

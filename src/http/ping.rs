@@ -1,0 +1,107 @@
+//! Ping URLs: a request becomes a typed ping for the engine, its outcome the few answers that scripts rely on.
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
+
+use super::body;
+use super::reply::{self, Fault, Reply};
+use super::request::{self, Client};
+use super::route::{Action, PingPath};
+use crate::domain::ids::hyphenated_uuid;
+use crate::domain::ping::{Method, Origin};
+use crate::engine::Handle;
+use crate::engine::apply::SEARCHED_BYTES;
+use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
+
+const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+/// Characters of the user agent that are kept.
+const UA_CHARS: usize = 200;
+
+/// Carries a ping out: 200 or 201 once it is on disk.
+pub(super) async fn answer(handle: &Handle, to: PingPath, request: Request<Incoming>, client: Client) -> Reply {
+    let done = match accept(handle, to, request, client).await {
+        Ok(Outcome::PingedNew) => reply::created_text("Created"),
+        Ok(_) => reply::text("OK"),
+        Err(fault) => return fault.plain(),
+    };
+    let mut done = reply::never_cached(done);
+    done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(handle.ping_body_limit()));
+    done
+}
+
+async fn accept(handle: &Handle, to: PingPath, request: Request<Incoming>, client: Client) -> Result<Outcome, Fault> {
+    let method = method_of(&request).ok_or(Fault::MethodNotAllowed(METHODS))?;
+    let Parameters { rid, create } = Parameters::of(&request);
+    let (mut target, action) = match to {
+        PingPath::Uuid(uuid, action) => (Target::Uuid(uuid), action),
+        PingPath::Slug(key, slug, action) => (Target::Slug { key, slug, create: None }, action),
+        PingPath::BadSlug => return Err(Fault::BadRequest("invalid url format".into())),
+    };
+    let Action::Signal(kind) = action else { return Err(malformed(handle, &target, create, "invalid url format")) };
+    let Ok(rid) = rid else { return Err(malformed(handle, &target, create, "invalid uuid format")) };
+    if let Target::Slug { create: names, .. } = &mut target
+        && create
+    {
+        *names = Some(CheckNames { uuid: handle.random().uuid(), badge: handle.random().uuid() });
+    }
+    let ua = user_agent(&request);
+    // Keywords are searched in the beginning of the body even where less is stored.
+    let keep = handle.ping_body_limit().max(SEARCHED_BYTES);
+    let body = body::beginning(request.into_body(), keep).await?;
+    let origin = Origin { scheme: client.scheme, method, remote_addr: client.addr, ua };
+    let ping = PingRequest { target, signal: Signal::Http(kind), origin, rid, body };
+    Ok(handle.call(Command::Ping(Box::new(ping))).await??)
+}
+
+/// The fault of a request that is wrong in itself: what it is addressed to comes first. It creates nothing.
+fn malformed(handle: &Handle, target: &Target, create: bool, message: &'static str) -> Fault {
+    match handle.state().addressee(target) {
+        Ok(Some(_)) => Fault::BadRequest(message.into()),
+        Ok(None) if create => Fault::BadRequest(message.into()),
+        Ok(None) => Fault::NotFound,
+        Err(refusal) => Fault::from(refusal),
+    }
+}
+
+struct Parameters {
+    rid: Result<Option<uuid::Uuid>, ()>,
+    create: bool,
+}
+
+impl Parameters {
+    /// Of several parameters of one name the last counts; all others are ignored.
+    fn of<B>(request: &Request<B>) -> Self {
+        let mut parameters = Self { rid: Ok(None), create: false };
+        for (name, value) in request::query(request) {
+            match name.as_deref() {
+                Some("rid") => parameters.rid = value.as_deref().and_then(hyphenated_uuid).map(Some).ok_or(()),
+                Some("create") => parameters.create = value.as_deref() == Some("1"),
+                _ => {}
+            }
+        }
+        parameters
+    }
+}
+
+fn method_of<B>(request: &Request<B>) -> Option<Method> {
+    use hyper::Method as Http;
+    Some(match *request.method() {
+        Http::GET => Method::Get,
+        Http::HEAD => Method::Head,
+        Http::POST => Method::Post,
+        Http::PUT => Method::Put,
+        Http::PATCH => Method::Patch,
+        Http::DELETE => Method::Delete,
+        Http::OPTIONS => Method::Options,
+        _ => return None,
+    })
+}
+
+fn user_agent<B>(request: &Request<B>) -> Box<str> {
+    let Some(value) = request.headers().get(USER_AGENT) else { return Box::default() };
+    let text = String::from_utf8_lossy(value.as_bytes());
+    text.char_indices().nth(UA_CHARS).map_or(&*text, |(end, _)| text.get(..end).unwrap_or_default()).into()
+}

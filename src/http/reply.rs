@@ -1,0 +1,207 @@
+//! Every status code and how it is written: answers that went well, and every fault to its status and words, once.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+use crate::engine::command::{Refusal, Unavailable};
+
+/// An answer on its way out.
+pub(crate) type Reply = Response<Full<Bytes>>;
+
+/// What a connection over the limit is told before it is closed.
+pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    reply
+}
+
+/// 200 with a JSON document.
+pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
+    with(StatusCode::OK, JSON, body)
+}
+
+/// 201 with a JSON document.
+pub(crate) fn created_json(body: impl Into<Bytes>) -> Reply {
+    with(StatusCode::CREATED, JSON, body)
+}
+
+/// 200 with a text.
+pub(crate) fn text(body: impl Into<Bytes>) -> Reply {
+    with(StatusCode::OK, TEXT, body)
+}
+
+/// 201 with a text.
+pub(crate) fn created_text(body: impl Into<Bytes>) -> Reply {
+    with(StatusCode::CREATED, TEXT, body)
+}
+
+/// 200 with content of some other type.
+pub(crate) fn content(content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    with(StatusCode::OK, HeaderValue::from_static(content_type), body)
+}
+
+/// 204 without a body.
+pub(crate) fn no_content() -> Reply {
+    let mut reply = Response::new(Full::default());
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    reply
+}
+
+/// 301 to a relative location.
+pub(crate) fn moved(location: &str) -> Reply {
+    let mut reply = Response::new(Full::default());
+    *reply.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    set(&mut reply, LOCATION, location);
+    reply
+}
+
+/// 304 for a client that has the current answer already.
+pub(crate) fn not_modified(tag: &str) -> Reply {
+    let mut reply = Response::new(Full::default());
+    *reply.status_mut() = StatusCode::NOT_MODIFIED;
+    set(&mut reply, ETAG, tag);
+    reply
+}
+
+/// Sets a header, unless the value cannot stand in one.
+pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().insert(name, value);
+    }
+}
+
+/// Forbids every cache to keep the answer.
+pub(crate) fn never_cached(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
+    reply
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// There is no such thing.
+    NotFound,
+    /// The path does not take the method; these it takes.
+    MethodNotAllowed(&'static str),
+    /// Something in the request is wrong.
+    BadRequest(Cow<'static, str>),
+    /// No API key, or none of the right length.
+    MissingKey,
+    /// An API key that opens nothing here.
+    WrongKey,
+    /// The check belongs to another project.
+    Forbidden,
+    /// The project has as many checks as it may.
+    CheckLimit,
+    /// Resume of a check that is not paused.
+    NotPaused,
+    /// Several checks have that slug.
+    AmbiguousSlug,
+    /// The body did not come in time.
+    Timeout,
+    /// The body is too long; so many bytes are taken.
+    TooLarge(usize),
+    /// The URL is too long.
+    UriTooLong,
+    /// The API key is used too often; try again after so many seconds.
+    TooManyRequests(i64),
+    /// The queue is full, the database fails at the moment, or the service is stopping.
+    Unavailable,
+    /// A test query failed.
+    ProbeFailed,
+}
+
+impl Fault {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::MissingKey | Self::WrongKey => StatusCode::UNAUTHORIZED,
+            Self::Forbidden | Self::CheckLimit => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::NotPaused | Self::AmbiguousSlug => StatusCode::CONFLICT,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn message(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::NotFound => "not found",
+            Self::MethodNotAllowed(_) => "method not allowed",
+            Self::BadRequest(message) => return message.clone(),
+            Self::MissingKey => "missing api key",
+            Self::WrongKey => "wrong api key",
+            Self::Forbidden => "access denied",
+            Self::CheckLimit => "the project has reached its check limit",
+            Self::NotPaused => "check is not paused",
+            Self::AmbiguousSlug => "ambiguous slug",
+            Self::Timeout => "the request body did not arrive in time",
+            Self::TooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
+            Self::UriTooLong => "the URL is too long",
+            Self::TooManyRequests(_) => "too many requests with this api key, try again later",
+            Self::Unavailable => "the service cannot do this at the moment, try again later",
+            Self::ProbeFailed => "the test query of the database failed",
+        })
+    }
+
+    /// As a text, for ping URLs and everything outside the API.
+    pub(crate) fn plain(&self) -> Reply {
+        self.complete(with(self.status(), TEXT, self.message().into_owned()))
+    }
+
+    /// As a JSON object with a member `error`.
+    pub(crate) fn json(&self) -> Reply {
+        let body = serde_json::json!({ "error": self.message() }).to_string();
+        self.complete(with(self.status(), JSON, body))
+    }
+
+    /// Adds the headers that belong to some faults.
+    fn complete(&self, mut reply: Reply) -> Reply {
+        match self {
+            Self::MethodNotAllowed(allowed) => set(&mut reply, ALLOW, allowed),
+            Self::TooManyRequests(seconds) => set(&mut reply, RETRY_AFTER, &seconds.to_string()),
+            Self::Unavailable => set(&mut reply, RETRY_AFTER, "1"),
+            // What is left of the body would be read as the next request.
+            Self::Timeout | Self::TooLarge(_) => set(&mut reply, CONNECTION, "close"),
+            _ => {}
+        }
+        reply
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => Self::NotFound,
+            Refusal::AmbiguousSlug => Self::AmbiguousSlug,
+            Refusal::CheckLimit => Self::CheckLimit,
+            Refusal::NotPaused => Self::NotPaused,
+            Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
+            Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
+            Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
+            // No request of this door names a project.
+            Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
+        }
+    }
+}
+
+impl From<Unavailable> for Fault {
+    fn from(_: Unavailable) -> Self {
+        Self::Unavailable
+    }
+}

@@ -1,0 +1,156 @@
+//! Ping URLs: forms, methods, refusals, and what is kept of a ping.
+
+use overdue::domain::check::Shown;
+use overdue::domain::ping::{Kind, Ping};
+
+use crate::server::Server;
+
+const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
+
+/// Makes a check by its first ping and returns its UUID.
+async fn made_by_ping(server: &Server, slug: &str) -> uuid::Uuid {
+    let answer = server.get(&format!("/ping/{}/{slug}?create=1", server.main.ping)).await;
+    assert_eq!((answer.status, answer.text()), (201, "Created"));
+    server.handle.state().checks().find(|check| check.settings.slug.as_str() == slug).unwrap().uuid
+}
+
+fn log(server: &Server, uuid: uuid::Uuid) -> Vec<Ping> {
+    let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+    server.handle.pings(&check).unwrap()
+}
+
+fn shown(server: &Server, uuid: uuid::Uuid) -> Shown {
+    let state = server.handle.state();
+    let check = state.check_by_uuid(uuid).unwrap();
+    check.state.shown(&check.settings, server.handle.now())
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_ok_and_says_what_is_kept() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    for (method, path) in [("GET", "backup"), ("POST", "backup"), ("HEAD", "backup"), ("PUT", "backup/start")] {
+        let answer = server.send(method, &format!("/ping/{}/{path}", server.main.ping), &[], b"").await;
+        assert_eq!((answer.status, answer.text()), (200, if method == "HEAD" { "" } else { "OK" }), "{method}");
+        assert_eq!(answer.header("Ping-Body-Limit"), Some("1000"));
+        assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
+        assert!(answer.header("Cache-Control").unwrap().contains("no-store"));
+    }
+    assert_eq!(server.get(&format!("/ping/{uuid}/")).await.status, 200);
+    let methods: Vec<_> = log(&server, uuid).iter().map(|ping| (ping.n, ping.origin.method.name(), ping.kind)).collect();
+    let wanted = [(6, "GET"), (5, "PUT"), (4, "HEAD"), (3, "POST"), (2, "GET"), (1, "GET")];
+    assert_eq!(methods, wanted.map(|(n, method)| (n, method, if n == 5 { Kind::Start } else { Kind::Success })));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await.to_string();
+    let key = server.main.ping.clone();
+    let cases = [
+        ("GET", format!("/ping/{UNKNOWN}"), 404, "not found"),
+        ("GET", format!("/ping/{UNKNOWN}/256"), 404, "not found"),
+        ("GET", format!("/ping/{UNKNOWN}?rid=x"), 404, "not found"),
+        ("GET", format!("/ping/{}", uuid.to_uppercase()), 404, "not found"),
+        ("GET", format!("/ping/{uuid}/256"), 400, "invalid url format"),
+        ("GET", format!("/ping/{uuid}/-1"), 404, "not found"),
+        ("GET", format!("/ping/{uuid}?rid="), 400, "invalid uuid format"),
+        ("GET", format!("/ping/{uuid}?rid=%ff"), 400, "invalid uuid format"),
+        ("GET", format!("/ping/{uuid}?rid=6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"), 400, "invalid uuid format"),
+        ("GET", format!("/ping/{key}/Backup"), 400, "invalid url format"),
+        ("GET", format!("/ping/{key}/none"), 404, "not found"),
+        ("GET", format!("/ping/{key}/none?create=true"), 404, "not found"),
+        ("GET", format!("/ping/{key}/none?create=1&rid=x"), 400, "invalid uuid format"),
+        ("GET", format!("/ping/{key}/none/300?create=1"), 400, "invalid url format"),
+        ("GET", "/ping/AAAAAAAAAAAAAAAAAAAAAA/none?create=1".to_owned(), 404, "not found"),
+        ("TRACE", format!("/ping/{uuid}"), 405, "method not allowed"),
+        ("GET", format!("/ping/{uuid}?{}", "x".repeat(9000)), 414, "the URL is too long"),
+    ];
+    for (method, path, status, text) in cases {
+        let answer = server.send(method, &path, &[], b"").await;
+        assert_eq!((answer.status, answer.text()), (status, text), "{method} {path}");
+    }
+    assert_eq!(server.handle.state().checks().map(|check| check.state.n_pings).collect::<Vec<_>>(), [1]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_are_cut_at_the_limit_however_they_come() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    let body = |n| {
+        let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+        server.handle.body(&check, n).unwrap()
+    };
+    let long: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    server.send("POST", &format!("/ping/{uuid}"), &[], b"\xff\0verbatim").await;
+    server.send("POST", &format!("/ping/{uuid}"), &[], &long).await;
+    let head = format!("POST /ping/{uuid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+    server.raw(format!("{head}3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n").as_bytes()).await;
+    assert_eq!(body(1), None);
+    assert_eq!(body(2).as_deref(), Some(b"\xff\0verbatim".as_slice()));
+    assert_eq!(body(3).as_deref(), Some(&long[..1000]));
+    assert_eq!(body(4).as_deref(), Some(b"abcdefg".as_slice()));
+    assert_eq!(body(5), None);
+    let answer = server.send("POST", &format!("/ping/{uuid}"), &[], &vec![b'x'; 11 << 20]).await;
+    assert_eq!(answer.status, 413);
+    assert_eq!(log(&server, uuid).len(), 4);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_log_shows_where_a_ping_came_from() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    let rid = "6F3A0F6E-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+    let agent = "ž".repeat(250);
+    let headers = [("X-Forwarded-For", "2001:DB8::7, 10.0.0.1"), ("X-Forwarded-Proto", "https"), ("User-Agent", agent.as_str())];
+    server.send("GET", &format!("/ping/{uuid}/fail?rid={rid}"), &headers, b"").await;
+    let ping = log(&server, uuid).remove(0);
+    assert_eq!(ping.origin.remote_addr.to_string(), "2001:db8::7");
+    assert_eq!((ping.origin.scheme.name(), &*ping.origin.ua), ("https", "ž".repeat(200).as_str()));
+    assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
+    assert_eq!(shown(&server, uuid), Shown::Down);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn silence_takes_a_check_to_grace_and_down_on_time() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    server.clock.advance_secs(86_400);
+    assert_eq!(shown(&server, uuid), Shown::Grace);
+    server.clock.advance_secs(3_600 + 1);
+    assert_eq!(shown(&server, uuid), Shown::Down);
+    // The writer has noticed by itself: the flip is there, and bears the deadline.
+    let flips = loop {
+        let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+        let flips = server.handle.flips(&check, overdue::domain::moment::Moment::default()).unwrap();
+        if flips.len() == 2 {
+            break flips;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(flips[0].at, crate::server::START.plus_secs(86_400 + 3_600));
+    assert_eq!(flips[0].shown(), Some(false));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn malformed_requests_end_their_own_connection_only() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    for (bytes, status) in [
+        (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(), 400),
+        (b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
+        (b"GET //ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
+        (format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)).into_bytes(), 431),
+    ] {
+        assert_eq!(server.raw(&bytes).await.status, status, "{:?}", String::from_utf8_lossy(&bytes[..40.min(bytes.len())]));
+    }
+    assert_eq!(server.get(&format!("/ping/{uuid}")).await.status, 200);
+    assert_eq!(server.get("/healthz").await.status, 200);
+    server.stop().await;
+}

@@ -1,0 +1,181 @@
+//! A real server on port 0 whose database lies in memory and whose clock moves only when told, and a client for it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use overdue::clock::{Clock, ManualClock};
+use overdue::domain::ids::ProjectId;
+use overdue::domain::moment::Moment;
+use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
+use overdue::engine::command::{Command, NewProject, Outcome};
+use overdue::engine::{self, Config, Handle};
+use overdue::http;
+use overdue::random::Random;
+use overdue::store::Medium;
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// 2026-11-20T10:00:00Z: what the clock shows at first.
+pub const START: Moment = Moment::from_secs(1_795_168_800);
+
+/// A project with its keys.
+pub struct Project {
+    pub id: ProjectId,
+    pub rw: String,
+    pub ro: String,
+    pub ping: String,
+}
+
+pub struct Server {
+    pub clock: Arc<ManualClock>,
+    pub handle: Handle,
+    pub base: String,
+    pub main: Project,
+    address: std::net::SocketAddr,
+    stop: watch::Sender<bool>,
+    door: tokio::task::JoinHandle<()>,
+    writer: Option<JoinHandle<engine::Ended>>,
+}
+
+/// An answer, its body as bytes.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Server {
+    /// A server with one project, without limits.
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same with a changed configuration of the door.
+    pub async fn start_with(change: impl FnOnce(&mut http::Config)) -> Self {
+        Self::start_on(Medium::memory(), change).await
+    }
+
+    /// The same on a given medium.
+    pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::Config)) -> Self {
+        let clock = ManualClock::at(START);
+        let config = Config { medium, clock: Clock::Manual(Arc::clone(&clock)), random: Random::seeded(1), ping_body_limit: 1000 };
+        let (handle, writer) = engine::open(config).unwrap();
+        let writer = std::thread::spawn(|| writer.run());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let base = format!("http://{address}");
+        let mut config = http::Config {
+            base_url: base.parse().unwrap(),
+            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
+            api_rate: 0,
+            api_burst: 0,
+        };
+        change(&mut config);
+        let base = config.base_url.as_str().to_owned();
+        let (stop, stopped) = watch::channel(false);
+        let door = tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, stopped));
+        let main = project(&handle, "main").await;
+        Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
+    }
+
+    /// Sends a request and reads the answer; the connection is closed after it.
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        if !body.is_empty() || method == "POST" {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        self.raw(&[head.as_bytes(), body].concat()).await
+    }
+
+    /// Sends bytes as they are and reads one answer up to the end of the connection.
+    pub async fn raw(&self, bytes: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // The server may have answered and closed before it has read everything.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        parse(&answer)
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], b"").await
+    }
+
+    /// A request to the API with the main project's read-write key; `body` is JSON text, or empty.
+    pub async fn api(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", &self.main.rw)], body.as_bytes()).await
+    }
+
+    /// Makes a check and returns it as the API shows it.
+    pub async fn check(&self, body: serde_json::Value) -> serde_json::Value {
+        let answer = self.api("POST", "/checks/", &body.to_string()).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.json()
+    }
+
+    /// Stops the server in order.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        (&mut self.door).await.unwrap();
+        self.handle.close();
+        let writer = self.writer.take().unwrap();
+        assert_eq!(tokio::task::spawn_blocking(|| writer.join().unwrap()).await.unwrap(), engine::Ended::Closed);
+    }
+}
+
+impl Drop for Server {
+    /// A test that fails leaves no writer behind.
+    fn drop(&mut self) {
+        self.handle.close();
+    }
+}
+
+/// Makes a project with one key of each access.
+pub async fn project(handle: &Handle, name: &str) -> Project {
+    let random = handle.random();
+    let request = NewProject {
+        uuid: random.uuid(),
+        name: ProjectName::parse(name).unwrap(),
+        check_limit: None,
+        ping_log_limit: 100,
+        badge_key: random.url_safe::<22>().into(),
+    };
+    let Outcome::Project(project) = handle.call(Command::CreateProject(Box::new(request))).await.unwrap().unwrap() else {
+        panic!("no project");
+    };
+    let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
+    let hash = |key: &str| KeyHash(Sha256::digest(key.as_bytes()).into());
+    for secret in [Secret::ReadWrite(hash(&rw)), Secret::ReadOnly(hash(&ro)), Secret::Ping(PingKey::parse(&ping).unwrap())] {
+        handle.call(Command::CreateKey(project.id, secret)).await.unwrap().unwrap();
+    }
+    Project { id: project.id, rw, ro, ping }
+}
+
+fn parse(answer: &[u8]) -> Answer {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(answer)));
+    let head = std::str::from_utf8(&answer[..end]).unwrap();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines.map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap()).collect();
+    Answer { status, headers, body: answer[end + 4..].to_vec() }
+}
