@@ -146,7 +146,6 @@ async fn malformed_requests_end_their_own_connection_only() {
         (b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
         (b"GET //ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
-        (format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)).into_bytes(), 431),
     ] {
         assert_eq!(server.raw(&bytes).await.status, status, "{:?}", String::from_utf8_lossy(&bytes[..40.min(bytes.len())]));
     }
