@@ -1,26 +1,28 @@
 //! What the recipient of a mail says about the check to ping, before anyone looks whether there is such a check.
 
-use uuid::Uuid;
-
 use crate::domain::ids::hyphenated_uuid;
+use crate::domain::project::PingKey;
+use crate::domain::text::Slug;
+use crate::engine::command::Target;
 
-/// Characters of a ping key.
-const PING_KEY_LENGTH: usize = 22;
-/// Characters of the longest slug that a check can have.
-const SLUG_MAX: usize = 100;
-
-/// The check that a recipient names.
+/// The domain that mail is taken for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// `<uuid>@DOMAIN`
-    Check(Uuid),
-    /// `<ping key>+<slug>@DOMAIN`
-    Slug {
-        /// 22 characters of A-Z, a-z, 0-9, hyphen and underscore.
-        ping_key: Box<str>,
-        /// 1 to 100 characters of a-z, 0-9, hyphen and underscore.
-        slug: Box<str>,
-    },
+pub struct Domain(Box<str>);
+
+impl Domain {
+    /// Refuses what cannot stand after the `@` of an address; the message says what can.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') || (!c.is_ascii() && !c.is_control());
+        match text.len() {
+            1..=190 if text.chars().all(fits) => Ok(Self(text.into())),
+            _ => Err("the domain of ping addresses is a host name such as ping.example.org"),
+        }
+    }
+
+    /// The domain as it was given; it is compared exactly.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Why a recipient was refused. Neither tells whether a check exists.
@@ -32,33 +34,25 @@ pub enum Refusal {
     Mailbox,
 }
 
-/// Reads a recipient of `domain`, which is compared exactly. A UUID may have either case.
-pub fn target(recipient: &str, domain: &str) -> Result<Target, Refusal> {
+/// Reads a recipient: `<uuid>@DOMAIN`, the UUID in either case, or `<ping key>+<slug>@DOMAIN`.
+pub fn target(recipient: &str, domain: &Domain) -> Result<Target, Refusal> {
     let (mailbox, of) = recipient.rsplit_once('@').ok_or(Refusal::Mailbox)?;
-    if of != domain {
+    if of != domain.as_str() {
         return Err(Refusal::Domain);
     }
     if let Some(uuid) = hyphenated_uuid(mailbox) {
-        return Ok(Target::Check(uuid));
+        return Ok(Target::Uuid(uuid));
     }
-    match mailbox.split_once('+') {
-        Some((ping_key, slug)) if is_ping_key(ping_key) && is_slug(slug) => {
-            Ok(Target::Slug { ping_key: ping_key.into(), slug: slug.into() })
-        }
-        _ => Err(Refusal::Mailbox),
-    }
-}
-
-fn is_ping_key(text: &str) -> bool {
-    text.len() == PING_KEY_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-}
-
-fn is_slug(text: &str) -> bool {
-    (1..=SLUG_MAX).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+    let (key, slug) = mailbox.split_once('+').ok_or(Refusal::Mailbox)?;
+    let key = PingKey::parse(key).ok_or(Refusal::Mailbox)?;
+    let slug = Slug::parse(slug).ok().filter(|slug| !slug.is_empty()).ok_or(Refusal::Mailbox)?;
+    Ok(Target::Slug { key, slug, create: None })
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -66,16 +60,30 @@ mod tests {
     const KEY: &str = "aZ09-_aZ09-_aZ09-_aZ09";
 
     fn slug(slug: &str) -> Target {
-        Target::Slug { ping_key: KEY.into(), slug: slug.into() }
+        Target::Slug { key: PingKey::parse(KEY).unwrap(), slug: Slug::parse(slug).unwrap(), create: None }
+    }
+
+    fn domain(text: &str) -> Domain {
+        Domain::parse(text).unwrap()
+    }
+
+    #[test]
+    fn domains_are_host_names() {
+        for good in ["d", "ping.example.org", "nas_1.LAN", "přehled.example"] {
+            assert!(Domain::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a b", "ping@example.org", "<d>", "d\n", "[::1]", &"x".repeat(191)] {
+            assert!(Domain::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
     fn recipients_name_checks() {
-        let check = Target::Check(UUID.parse().unwrap());
+        let check = Target::Uuid(UUID.parse().unwrap());
         for (mailbox, wanted) in [
             (UUID.to_owned(), Ok(check.clone())),
             (UUID.to_uppercase(), Ok(check)),
-            ("00000000-0000-0000-0000-000000000000".to_owned(), Ok(Target::Check(Uuid::nil()))),
+            ("00000000-0000-0000-0000-000000000000".to_owned(), Ok(Target::Uuid(Uuid::nil()))),
             (format!("{KEY}+nightly-backup_2"), Ok(slug("nightly-backup_2"))),
             (format!("{KEY}+{}", "x".repeat(100)), Ok(slug(&"x".repeat(100)))),
             (format!("{KEY}+{}", "x".repeat(101)), Err(Refusal::Mailbox)),
@@ -94,26 +102,26 @@ mod tests {
             ("postmaster".to_owned(), Err(Refusal::Mailbox)),
             (String::new(), Err(Refusal::Mailbox)),
         ] {
-            assert_eq!(target(&format!("{mailbox}@ping.example.org"), "ping.example.org"), wanted, "{mailbox}");
+            assert_eq!(target(&format!("{mailbox}@ping.example.org"), &domain("ping.example.org")), wanted, "{mailbox}");
         }
     }
 
     #[test]
     fn only_the_own_domain_is_served() {
-        for domain in ["elsewhere.example", "PING.example.org", "ping.example.org.", "", " ping.example.org", "a@ping.example.org@x"] {
-            assert_eq!(target(&format!("{UUID}@{domain}"), "ping.example.org"), Err(Refusal::Domain), "{domain}");
+        for other in ["elsewhere.example", "PING.example.org", "ping.example.org.", "", " ping.example.org", "a@ping.example.org@x"] {
+            assert_eq!(target(&format!("{UUID}@{other}"), &domain("ping.example.org")), Err(Refusal::Domain), "{other}");
         }
         for without in ["", UUID, "postmaster"] {
-            assert_eq!(target(without, "ping.example.org"), Err(Refusal::Mailbox), "{without}");
+            assert_eq!(target(without, &domain("ping.example.org")), Err(Refusal::Mailbox), "{without}");
         }
     }
 
     proptest! {
         #[test]
         fn what_is_taken_reads_back_as_it_was_sent(recipient in "[a-z0-9A-Z_+@.-]{0,80}|[a-zA-Z0-9_-]{22}\\+[a-z0-9_-]{1,100}@d|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}@d") {
-            match target(&recipient, "d") {
-                Ok(Target::Check(uuid)) => prop_assert_eq!(format!("{uuid}@d"), recipient.to_lowercase()),
-                Ok(Target::Slug { ping_key, slug }) => prop_assert_eq!(format!("{ping_key}+{slug}@d"), recipient),
+            match target(&recipient, &domain("d")) {
+                Ok(Target::Uuid(uuid)) => prop_assert_eq!(format!("{uuid}@d"), recipient.to_lowercase()),
+                Ok(Target::Slug { key, slug, .. }) => prop_assert_eq!(format!("{}+{}@d", key.as_str(), slug.as_str()), recipient),
                 Err(Refusal::Domain) => prop_assert!(!recipient.ends_with("@d")),
                 Err(Refusal::Mailbox) => {}
             }

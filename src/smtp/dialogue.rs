@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use smtp_proto::request::parser::Rfc5321Parser;
 use smtp_proto::{Error, MailFrom, Request};
 
-use super::address::{self, Refusal, Target};
+use super::address::{self, Domain, Refusal};
 use super::content::Content;
+use crate::engine::command::Target;
 
 /// Bytes of the longest message, as announced with SIZE (RFC 1870).
 pub const MESSAGE_MAX: usize = 33_554_432;
@@ -82,7 +83,7 @@ struct Transaction {
 
 /// One session.
 pub struct Dialogue {
-    domain: Box<str>,
+    domain: Domain,
     tls: Tls,
     /// The start of a command line whose end has not come.
     line: Vec<u8>,
@@ -99,22 +100,13 @@ const NO_ROOM: &str = "452 4.3.1 Too many large messages at once: try again late
 
 impl Dialogue {
     /// A session with a sender that has just connected, for mail to `domain`.
-    pub fn new(domain: &str, tls: Tls) -> Self {
-        Self {
-            domain: domain.into(),
-            tls,
-            line: Vec::new(),
-            phase: Phase::Command,
-            greeted: false,
-            transaction: None,
-            commands: 0,
-            mistakes: 0,
-        }
+    pub fn new(domain: Domain, tls: Tls) -> Self {
+        Self { domain, tls, line: Vec::new(), phase: Phase::Command, greeted: false, transaction: None, commands: 0, mistakes: 0 }
     }
 
     /// What the sender hears first.
     pub fn greeting(&self) -> Reply {
-        format!("220 {} ESMTP overdue\r\n", self.domain).into()
+        format!("220 {} ESMTP overdue\r\n", self.domain.as_str()).into()
     }
 
     /// What to do about `input`, of which it takes off what it used. Call again until it needs more.
@@ -159,6 +151,11 @@ impl Dialogue {
                 self.answer(answer)
             }
         }
+    }
+
+    /// Whether a message is coming in, rather than commands.
+    pub fn in_message(&self) -> bool {
+        matches!(self.phase, Phase::Message { .. })
     }
 
     /// Bytes of the message that is coming in.
@@ -209,7 +206,7 @@ impl Dialogue {
         if self.mistakes >= MISTAKES_MAX {
             return Step::Close("421 4.7.0 Too many errors\r\n".into());
         }
-        if self.commands >= COMMANDS_MAX && !matches!(self.phase, Phase::Message { .. }) {
+        if self.commands >= COMMANDS_MAX && !self.in_message() {
             return Step::Close("421 4.7.0 Too many commands: connect again\r\n".into());
         }
         Step::Reply(reply)
@@ -223,7 +220,7 @@ impl Dialogue {
             }
             Ok(Request::Helo { .. }) => {
                 self.greet();
-                Answer::Reply(format!("250 {}\r\n", self.domain).into())
+                Answer::Reply(format!("250 {}\r\n", self.domain.as_str()).into())
             }
             Ok(Request::Mail { from }) => self.mail(from),
             Ok(Request::Rcpt { to }) => self.rcpt(&to.address),
@@ -261,7 +258,7 @@ impl Dialogue {
         let starttls = if self.tls == Tls::Offered { "250-STARTTLS\r\n" } else { "" };
         format!(
             "250-{}\r\n250-PIPELINING\r\n250-SIZE {MESSAGE_MAX}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n{starttls}250 ENHANCEDSTATUSCODES\r\n",
-            self.domain
+            self.domain.as_str()
         )
         .into()
     }

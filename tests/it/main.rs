@@ -2,3 +2,4 @@
 
 mod ping;
 mod server;
+mod smtp;

@@ -5,6 +5,10 @@ use super::*;
 const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const OTHER: &str = "6f3a0f6e-0c9b-4f0e-9b1b-111111111111";
 
+fn domain() -> Domain {
+    Domain::parse("d").unwrap()
+}
+
 /// What a session comes to: all replies in their order, the messages, and whether it was ended.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Session {
@@ -33,7 +37,7 @@ impl Session {
 }
 
 fn talk(tls: Tls, pieces: &[&[u8]]) -> Session {
-    let mut dialogue = Dialogue::new("d", tls);
+    let mut dialogue = Dialogue::new(domain(), tls);
     let mut session = Session::default();
     for piece in pieces {
         session.push(&mut dialogue, piece);
@@ -113,7 +117,7 @@ fn replies_are_worded_as_promised() {
          354 End the message with CR LF . CR LF\r\n250 2.0.0 OK\r\n"
     );
     assert!(!talk(Tls::None, &[b"EHLO x\r\n"]).replies.contains("STARTTLS"));
-    assert_eq!(Dialogue::new("d", Tls::None).greeting(), "220 d ESMTP overdue\r\n");
+    assert_eq!(Dialogue::new(domain(), Tls::None).greeting(), "220 d ESMTP overdue\r\n");
     assert_eq!(&Dialogue::delivered(false)[..4], "451 ");
 }
 
@@ -124,7 +128,7 @@ fn envelopes_hold_what_was_sent() {
          MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:<root>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nb\n.\r\n\r\n.\r\n\
          MAIL FROM:<jos\u{e9}@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n\0\r\n.\r\n"
     );
-    let (uuid, other) = (Target::Check(UUID.parse().unwrap()), Target::Check(OTHER.parse().unwrap()));
+    let (uuid, other) = (Target::Uuid(UUID.parse().unwrap()), Target::Uuid(OTHER.parse().unwrap()));
     let wanted = [
         ("a@b", vec![other, uuid.clone()], ".a\r\n"),
         ("", vec![uuid.clone()], ""),
@@ -147,7 +151,7 @@ fn nothing_said_in_the_clear_outlives_starttls() {
 
 #[test]
 fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
-    let mut dialogue = Dialogue::new("d", Tls::None);
+    let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     let to = format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n");
     session.push(&mut dialogue, format!("EHLO x\r\n{to}").as_bytes());
@@ -166,7 +170,7 @@ fn a_message_that_is_too_large_is_read_to_its_end_and_refused() {
 
 #[test]
 fn the_largest_message_is_taken() {
-    let mut dialogue = Dialogue::new("d", Tls::None);
+    let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
     session.push(&mut dialogue, &vec![b'x'; MESSAGE_MAX - 2]);
@@ -177,7 +181,7 @@ fn the_largest_message_is_taken() {
 
 #[test]
 fn a_message_without_room_is_refused_for_now() {
-    let mut dialogue = Dialogue::new("d", Tls::None);
+    let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes());
     assert_eq!(dialogue.held(), 4);
@@ -216,7 +220,7 @@ fn long_lines_are_refused_and_not_kept() {
         let pieces: Vec<_> = sent.as_bytes().chunks(1000).collect();
         assert_eq!(codes(&talk(Tls::None, &pieces)), answered, "{} in pieces", sent.len());
     }
-    let mut dialogue = Dialogue::new("d", Tls::None);
+    let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     for _ in 0..100 {
         session.push(&mut dialogue, &[b'x'; 1000]);

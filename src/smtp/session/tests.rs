@@ -1,0 +1,159 @@
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::clock::Clock;
+use crate::engine;
+use crate::random::Random;
+use crate::smtp::address::Domain;
+use crate::smtp::{Config, ROOM};
+use crate::store::Medium;
+
+const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
+
+/// A conversation over a pipe that holds `capacity` bytes, and what tells it to stop.
+struct Talk {
+    peer: DuplexStream,
+    session: JoinHandle<io::Result<()>>,
+    stop: watch::Sender<bool>,
+    room: Arc<Semaphore>,
+}
+
+fn talk(capacity: usize, room: usize) -> Talk {
+    let config = engine::Config { medium: Medium::memory(), clock: Clock::System, random: Random::seeded(1), ping_body_limit: 0 };
+    let (handle, writer) = engine::open(config).unwrap();
+    std::thread::spawn(move || writer.run());
+    let (stop, stopping) = watch::channel(false);
+    let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
+    let room = Arc::new(Semaphore::new(room));
+    let door = Arc::new(Door { handle, config, room: Arc::clone(&room), stopping });
+    let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
+    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, room: None };
+    let (peer, mut stream) = duplex(capacity);
+    let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
+    Talk { peer, session, stop, room }
+}
+
+impl Talk {
+    async fn send(&mut self, text: &str) {
+        self.peer.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// The next replies, up to one that begins with `code`.
+    async fn hear(&mut self, code: &str) -> String {
+        let mut heard = Vec::new();
+        loop {
+            let line = heard.len();
+            while !heard.ends_with(b"\n") || heard.len() == line {
+                heard.push(self.peer.read_u8().await.unwrap());
+            }
+            if heard[line..].starts_with(code.as_bytes()) {
+                return String::from_utf8(heard).unwrap();
+            }
+        }
+    }
+
+    /// What is said until the end.
+    async fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.peer.read_to_string(&mut rest).await.unwrap();
+        rest
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn silent_peers_are_dropped() {
+    let mut talk = talk(1024, ROOM);
+    assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
+    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_cannot_be_drawn_out() {
+    let mut talk = talk(1024, ROOM);
+    for _ in 0..7 {
+        talk.send("N").await;
+        sleep(PATIENCE / 7 - SECOND / 10).await;
+    }
+    assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_end_some_time() {
+    let mut talk = talk(1024, ROOM);
+    for _ in 0..(SESSION.as_secs() / 50 - 1) {
+        sleep(50 * SECOND).await;
+        talk.send("NOOP\r\n").await;
+        talk.hear("250").await;
+    }
+    sleep(49 * SECOND).await;
+    talk.send("NOOP\r\n").await;
+    talk.hear("250").await;
+    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_may_take_its_time_but_not_stop() {
+    let mut talk = talk(1024, ROOM);
+    talk.send(TO_DATA).await;
+    talk.hear("354").await;
+    for _ in 0..10 {
+        sleep(PATIENCE - SECOND).await;
+        talk.send("line\r\n").await;
+    }
+    assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
+    assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_have_to_be_read() {
+    let mut talk = talk(64, ROOM);
+    talk.send(&"NOOP\r\n".repeat(10)).await;
+    assert!(timeout(HANDOVER - SECOND, &mut talk.session).await.is_err());
+    let ended = timeout(2 * SECOND, &mut talk.session).await.unwrap().unwrap();
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn stopping_ends_sessions_between_messages() {
+    let mut idle = talk(1024, ROOM);
+    idle.send("NOOP\r\n").await;
+    idle.hear("250").await;
+    idle.stop.send_replace(true);
+    assert_eq!(idle.rest().await, "421 4.3.2 The service is stopping\r\n");
+
+    let mut busy = talk(1024, ROOM);
+    busy.send(TO_DATA).await;
+    busy.hear("354").await;
+    busy.stop.send_replace(true);
+    busy.send("hi\r\n").await;
+    busy.send(".\r\n").await;
+    assert_eq!(busy.rest().await, "250 2.0.0 OK\r\n421 4.3.2 The service is stopping\r\n");
+}
+
+#[tokio::test]
+async fn large_messages_take_room_and_give_it_back() {
+    let mut talk = talk(1024, 2 * ROOM_STEP);
+    let line = "x".repeat(1022) + "\r\n";
+    let chunk = line.repeat(SHARE / 1024);
+    for (chunks, code) in [(1, "250"), (2, "250"), (32, "250"), (33, "452"), (1, "250"), (32, "250")] {
+        talk.send(TO_DATA).await;
+        talk.hear("354").await;
+        for _ in 0..chunks {
+            talk.send(&chunk).await;
+        }
+        talk.send(".\r\n").await;
+        assert_eq!(talk.hear(code).await.lines().count(), 1, "{chunks}");
+        assert_eq!(talk.room.available_permits(), 2 * ROOM_STEP, "{chunks}");
+    }
+    talk.send(TO_DATA).await;
+    talk.hear("354").await;
+    talk.send(&chunk.repeat(2)).await;
+    talk.send(&line).await;
+    drop(talk.peer);
+    talk.session.await.unwrap().unwrap();
+    assert_eq!(talk.room.available_permits(), 2 * ROOM_STEP);
+}

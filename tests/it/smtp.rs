@@ -1,0 +1,327 @@
+//! Pings by mail over real sockets: from the first byte of a session to the log of the check.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use overdue::clock::Clock;
+use overdue::domain::check::{Check, Status};
+use overdue::domain::edit::Edit;
+use overdue::domain::ids::{CheckId, ProjectId};
+use overdue::domain::ping::Kind;
+use overdue::domain::project::{PingKey, ProjectName, Secret};
+use overdue::domain::text::{Keywords, Slug};
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, Outcome};
+use overdue::engine::{self, Ended, Handle};
+use overdue::random::Random;
+use overdue::smtp::address::Domain;
+use overdue::smtp::{Certificate, Config, SESSIONS_MAX};
+use overdue::store::Medium;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use uuid::Uuid;
+
+const DOMAIN: &str = "ping.example.org";
+const KEY: &str = "aZ09-_aZ09-_aZ09-_aZ09";
+
+/// An engine with one project, and the door for mail.
+struct Service {
+    handle: Handle,
+    writer: JoinHandle<Ended>,
+    project: ProjectId,
+    addr: SocketAddr,
+    stop: oneshot::Sender<()>,
+    door: tokio::task::JoinHandle<()>,
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/smtp").join(name)
+}
+
+async fn service(certificate: Option<Certificate>) -> Service {
+    let config = engine::Config { medium: Medium::memory(), clock: Clock::System, random: Random::seeded(7), ping_body_limit: 100 };
+    let (handle, writer) = engine::open(config).unwrap();
+    let writer = std::thread::spawn(move || writer.run());
+    let project = NewProject {
+        uuid: Uuid::from_u128(1),
+        name: ProjectName::parse("default").unwrap(),
+        check_limit: None,
+        ping_log_limit: 100,
+        badge_key: "b".into(),
+    };
+    let Ok(Ok(Outcome::Project(project))) = handle.call(Command::CreateProject(Box::new(project))).await else { panic!("no project") };
+    handle.call(Command::CreateKey(project.id, Secret::Ping(PingKey::parse(KEY).unwrap()))).await.unwrap().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let config = Config { domain: Domain::parse(DOMAIN).unwrap(), certificate };
+    let shutdown = async move { drop(stopped.await) };
+    let door = tokio::spawn(overdue::smtp::serve(listener, handle.clone(), config, shutdown));
+    Service { handle, writer, project: project.id, addr, stop, door }
+}
+
+impl Service {
+    /// Makes a check, its UUID made of a number.
+    async fn check(&self, number: u128, edit: Edit) -> CheckId {
+        let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number << 64) };
+        let create = CreateCheck { project: self.project, edit, unique: Vec::new(), names };
+        match self.handle.call(Command::CreateCheck(Box::new(create))).await {
+            Ok(Ok(Outcome::Created(check))) => check.id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn now(&self, check: CheckId) -> Check {
+        self.handle.state().check(check).unwrap().clone()
+    }
+
+    /// The kinds of the pings of a check, oldest first.
+    fn kinds(&self, check: CheckId) -> Vec<Kind> {
+        self.handle.pings(&self.now(check)).unwrap().iter().rev().map(|ping| ping.kind).collect()
+    }
+
+    async fn sender(&self) -> Sender<TcpStream> {
+        let mut sender = Sender(BufReader::new(TcpStream::connect(self.addr).await.unwrap()));
+        sender.hear("220").await;
+        sender
+    }
+
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.door.await.unwrap();
+        self.handle.close();
+        assert_eq!(self.writer.join().unwrap(), Ended::Closed);
+    }
+}
+
+fn address(number: u128) -> String {
+    format!("{}@{DOMAIN}", Uuid::from_u128(number))
+}
+
+/// The sending side of a session.
+struct Sender<S>(BufReader<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
+    /// The next reply, all its lines; it must have this code.
+    async fn hear(&mut self, code: &str) -> String {
+        let mut reply = String::new();
+        loop {
+            let from = reply.len();
+            self.0.read_line(&mut reply).await.unwrap();
+            if reply[from..].as_bytes().get(3) != Some(&b'-') {
+                assert!(reply.starts_with(code), "{code} expected, {reply:?} heard");
+                return reply;
+            }
+        }
+    }
+
+    async fn say(&mut self, text: &str, code: &str) -> String {
+        self.0.write_all(text.as_bytes()).await.unwrap();
+        self.hear(code).await
+    }
+
+    /// Sends a message, all at once as pipelining has it, and hears what becomes of it.
+    async fn mail(&mut self, from: &str, to: &[&str], message: &[u8], code: &str) {
+        self.0.write_all(format!("EHLO test\r\nMAIL FROM:<{from}>\r\n").as_bytes()).await.unwrap();
+        for to in to {
+            self.0.write_all(format!("RCPT TO:<{to}>\r\n").as_bytes()).await.unwrap();
+        }
+        self.0.write_all(b"DATA\r\n").await.unwrap();
+        for _ in 0..to.len() + 2 {
+            self.hear("250").await;
+        }
+        self.hear("354").await;
+        self.0.write_all(message).await.unwrap();
+        self.0.write_all(b"\r\n.\r\n").await.unwrap();
+        self.hear(code).await;
+    }
+}
+
+#[tokio::test]
+async fn every_recipient_gets_a_ping() {
+    let service = service(None).await;
+    let slug = |slug| Edit { slug: Some(Slug::parse(slug).unwrap()), ..Edit::default() };
+    let (one, two) = (service.check(1, Edit::default()).await, service.check(2, slug("nightly")).await);
+    let twins = [service.check(3, slug("twin")).await, service.check(4, slug("twin")).await];
+    let by_slug = |slug| format!("{KEY}+{slug}@{DOMAIN}");
+    let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned() + &"long ".repeat(100);
+    let mut sender = service.sender().await;
+    // What names no check, or several, is taken and dropped like the rest.
+    let to = [
+        address(1).to_uppercase().replace(&DOMAIN.to_uppercase(), DOMAIN),
+        by_slug("nightly"),
+        by_slug("twin"),
+        by_slug("none"),
+        address(99),
+    ];
+    sender.mail("nas@example.org", &to.each_ref().map(String::as_str), message.as_bytes(), "250").await;
+    sender.mail("", &[&address(1)], b"x", "250").await;
+    sender.mail(&format!("{}@example.org", "ž".repeat(20) + &"x".repeat(190)), &[&address(1)], b"x", "250").await;
+    for (check, pings) in [(one, 3), (two, 1), (twins[0], 0), (twins[1], 0)] {
+        let pinged = service.now(check);
+        assert_eq!(pinged.state.n_pings, pings);
+        assert_eq!(pinged.state.status, if pings > 0 { Status::Up } else { Status::New });
+    }
+    let logged = service.handle.pings(&service.now(two)).unwrap().remove(0);
+    assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (Kind::Success, "email", ""));
+    assert_eq!((&*logged.origin.ua, logged.origin.remote_addr, logged.rid), ("Email from nas@example.org", [127, 0, 0, 1].into(), None));
+    // The whole message, whatever the limit of HTTP bodies.
+    assert_eq!(service.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
+    let uas: Vec<_> = service.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();
+    assert_eq!(&*uas[1], "Email from <>");
+    assert_eq!(uas[0].chars().count(), 200);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn keywords_decide_where_filters_are_on() {
+    let service = service(None).await;
+    let keywords = |filter_subject, filter_body| Edit {
+        filter_subject: Some(filter_subject),
+        filter_body: Some(filter_body),
+        filter_http_body: Some(true),
+        success_kw: Some(Keywords::parse("OK").unwrap()),
+        failure_kw: Some(Keywords::parse("BROKEN").unwrap()),
+        start_kw: Some(Keywords::parse("BEGUN").unwrap()),
+        ..Edit::default()
+    };
+    let mut checks = Vec::new();
+    for (number, filters) in [(1, (false, false)), (2, (true, false)), (3, (false, true)), (4, (true, true))] {
+        checks.push(service.check(number, keywords(filters.0, filters.1)).await);
+    }
+    let mut sender = service.sender().await;
+    let to: Vec<_> = (1..=4).map(address).collect();
+    let to: Vec<_> = to.iter().map(String::as_str).collect();
+    for message in [
+        "Subject: OK\r\n\r\nBROKEN",
+        "Subject: =?utf-8?B?QlJPS0VO?=\r\nContent-Transfer-Encoding: base64\r\n\r\nT0s=",
+        "Subject: hello\r\nContent-Type: text/html\r\n\r\n<p>BRO<b>KEN</b></p>",
+        "Subject: BEGUN\r\n\r\nhello",
+        "Subject: hello\r\n\r\nhello",
+    ] {
+        sender.mail("a@b", &to, message.as_bytes(), "250").await;
+    }
+    use Kind::{Fail, Ignored, Start, Success};
+    for (check, kinds) in checks.iter().zip([
+        [Success, Success, Success, Success, Success],
+        [Success, Fail, Ignored, Start, Ignored],
+        [Fail, Success, Fail, Ignored, Ignored],
+        [Fail, Fail, Fail, Start, Ignored],
+    ]) {
+        assert_eq!(service.kinds(*check), kinds);
+    }
+    service.end().await;
+}
+
+#[tokio::test]
+async fn hostile_messages_are_pings_like_any_other() {
+    let service = service(None).await;
+    let check = service.check(1, Edit { filter_body: Some(true), ..Edit::default() }).await;
+    let mut sender = service.sender().await;
+    let mut messages = 0;
+    for message in [
+        b"".to_vec(),
+        b"\0\0\0\xff\xfe\x80".to_vec(),
+        b"Subject: a\n.\nMAIL FROM:<x@y>\r\nRCPT TO:<x@y>\r\nDATA\n.\r\nx\r.\r\n".to_vec(),
+        format!("Subject: {}\r\n\r\n", "x".repeat(3_000_000)).into_bytes(),
+        "X-Header: y\r\n".repeat(300_000).into_bytes(),
+        "Content-Type: message/rfc822\r\n\r\n".repeat(100_000).into_bytes(),
+        (0..50_000).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n")).collect::<String>().into_bytes(),
+        format!("Content-Type: text/html\r\n\r\n{}", "<b><!-- ".repeat(200_000)).into_bytes(),
+        b"Content-Type: text/plain; charset=utf-16\r\nContent-Transfer-Encoding: base64\r\n\r\n====!!!!\xff".to_vec(),
+        vec![b'x'; 10_000_000],
+    ] {
+        sender.mail("a@b", &[&address(1)], &message, "250").await;
+        messages += 1;
+        let body = service.handle.body(&service.now(check), messages).unwrap().unwrap();
+        assert!(body == [message, b"\r\n".to_vec()].concat(), "{messages}");
+    }
+    assert_eq!(service.now(check).state.n_pings, messages);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn tls_protects_what_comes_after_it() {
+    let certificate = Certificate::read(&fixture("server.pem"), &fixture("server.key")).unwrap();
+    let service = service(Some(certificate)).await;
+    let check = service.check(1, Edit::default()).await;
+    let mut sender = service.sender().await;
+    assert!(sender.say("EHLO x\r\n", "250").await.contains("250-STARTTLS\r\n"));
+    sender.say("STARTTLS\r\n", "220").await;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(fixture("ca.pem")).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from(DOMAIN).unwrap();
+    let encrypted = TlsConnector::from(Arc::new(config)).connect(name, sender.0.into_inner()).await.unwrap();
+    let mut sender = Sender(BufReader::new(encrypted));
+    sender.say("MAIL FROM:<>\r\n", "503").await;
+    assert!(!sender.say("EHLO x\r\n", "250").await.contains("STARTTLS"));
+    sender.mail("a@b", &[&address(1)], b"secret", "250").await;
+    sender.say("QUIT\r\n", "221").await;
+    assert_eq!(service.now(check).state.n_pings, 1);
+
+    // Who breaks the handshake off harms nobody else; the clear still works.
+    let mut other = service.sender().await;
+    other.say("STARTTLS\r\n", "220").await;
+    other.0.write_all(b"EHLO x\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    let _ = tokio::io::AsyncReadExt::read_to_end(&mut other.0, &mut rest).await;
+    service.sender().await.mail("a@b", &[&address(1)], b"clear", "250").await;
+    assert_eq!(service.now(check).state.n_pings, 2);
+    service.end().await;
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_named() {
+    let (chain, key) = (fixture("server.pem"), fixture("server.key"));
+    assert!(Certificate::read(&chain, &key).is_ok());
+    for (chain, key, said) in [
+        (&fixture("none.pem"), &key, "cannot read the certificate"),
+        (&key, &key, "there is no CERTIFICATE section in it"),
+        (&chain, &chain, "cannot read the private key"),
+        (&fixture("ca.pem"), &key, "cannot use the private key"),
+    ] {
+        let error = Certificate::read(chain, key).err().unwrap().to_string();
+        assert!(error.contains(said) && error.contains("tests/it/smtp/"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_house_is_told() {
+    let service = service(None).await;
+    let mut senders = Vec::new();
+    for _ in 0..SESSIONS_MAX {
+        senders.push(service.sender().await);
+    }
+    let mut late = Sender(BufReader::new(TcpStream::connect(service.addr).await.unwrap()));
+    late.hear("421").await;
+    senders.pop().unwrap().say("QUIT\r\n", "221").await;
+    // The place is free once the session has ended, which is just after its last reply.
+    loop {
+        let mut next = Sender(BufReader::new(TcpStream::connect(service.addr).await.unwrap()));
+        let mut greeting = String::new();
+        next.0.read_line(&mut greeting).await.unwrap();
+        if greeting.starts_with("220") {
+            break;
+        }
+    }
+    drop(senders);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_logged_is_not_taken() {
+    let service = service(None).await;
+    service.check(1, Edit::default()).await;
+    let mut sender = service.sender().await;
+    service.handle.close();
+    sender.mail("a@b", &[&address(1)], b"x", "451").await;
+    sender.say("QUIT\r\n", "221").await;
+    service.end().await;
+}
