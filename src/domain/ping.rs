@@ -87,6 +87,14 @@ impl Method {
     }
 }
 
+/// Characters of a user agent that the log keeps.
+const UA_CHARS: usize = 200;
+
+/// A user agent as the log keeps it: its first 200 characters.
+pub fn kept_ua(ua: &str) -> Box<str> {
+    ua.char_indices().nth(UA_CHARS).and_then(|(end, _)| ua.get(..end)).unwrap_or(ua).into()
+}
+
 /// Where a ping came from, as the log shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
@@ -96,7 +104,7 @@ pub struct Origin {
     pub method: Method,
     /// From what address.
     pub remote_addr: IpAddr,
-    /// The user agent, at most 200 characters; for a mail `Email from <sender>`.
+    /// The user agent, cut by [`kept_ua`]; for a mail `Email from <sender>`.
     pub ua: Box<str>,
 }
 

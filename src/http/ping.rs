@@ -9,15 +9,13 @@ use super::reply::{self, Fault, Reply};
 use super::request::{self, Client};
 use super::route::{Action, PingPath};
 use crate::domain::ids::hyphenated_uuid;
-use crate::domain::ping::{Method, Origin};
+use crate::domain::ping::{Method, Origin, kept_ua};
 use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
 
 const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-/// Characters of the user agent that are kept.
-const UA_CHARS: usize = 200;
 
 /// Carries a ping out: 200 or 201 once it is on disk.
 pub(super) async fn answer(handle: &Handle, to: PingPath, request: Request<Incoming>, client: Client) -> Reply {
@@ -102,6 +100,5 @@ fn method_of<B>(request: &Request<B>) -> Option<Method> {
 
 fn user_agent<B>(request: &Request<B>) -> Box<str> {
     let Some(value) = request.headers().get(USER_AGENT) else { return Box::default() };
-    let text = String::from_utf8_lossy(value.as_bytes());
-    text.char_indices().nth(UA_CHARS).map_or(&*text, |(end, _)| text.get(..end).unwrap_or_default()).into()
+    kept_ua(&String::from_utf8_lossy(value.as_bytes()))
 }

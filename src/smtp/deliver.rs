@@ -6,14 +6,12 @@ use bytes::Bytes;
 
 use super::dialogue::Envelope;
 use super::message::Searchable;
-use crate::domain::ping::{Method, Origin, Scheme};
+use crate::domain::ping::{Method, Origin, Scheme, kept_ua};
 use crate::engine::Handle;
 use crate::engine::command::{Command, PingRequest, Signal};
 
 /// Bytes that the recipients of one message may put into the engine's queue at the same time: one sender does not fill it.
 const GROUP: usize = 8_388_608;
-/// Characters of a user agent in the log.
-const UA_MAX: usize = 200;
 
 /// Logs the pings of a message. True when each is on disk or names no check, which the sender is not told. After false some
 /// of them may be: a sender that tries again pings those twice.
@@ -27,7 +25,7 @@ pub(super) async fn log(handle: &Handle, peer: IpAddr, envelope: Envelope) -> bo
         Searchable::default()
     });
     let from = if sender.is_empty() { "<>" } else { &sender };
-    let ua: Box<str> = format!("Email from {from}").chars().take(UA_MAX).collect();
+    let ua = kept_ua(&format!("Email from {from}"));
     let group = (GROUP / (message.len() + read.text.len()).max(1)).max(1);
     for targets in targets.chunks(group) {
         let mut answers = Vec::with_capacity(targets.len());

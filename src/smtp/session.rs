@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
 use super::dialogue::{Dialogue, Step, Tls};
-use super::{Door, deliver};
+use super::{Inner, deliver, stopped};
 
 /// A whole command, or the next piece of a message, has to come within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,10 +36,10 @@ enum End {
 }
 
 /// Speaks with a sender until either has had enough.
-pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>) {
+pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Inner>, stop: watch::Receiver<bool>) {
     let tls = if door.config.certificate.is_some() { Tls::Offered } else { Tls::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = Session { dialogue, peer, door, room: None };
+    let mut session = Session { dialogue, peer, door, stop, room: None };
     // What goes wrong on a connection concerns that connection only.
     if let Err(error) = session.speak(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
@@ -49,7 +49,8 @@ pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>) {
 struct Session {
     dialogue: Dialogue,
     peer: IpAddr,
-    door: Arc<Door>,
+    door: Arc<Inner>,
+    stop: watch::Receiver<bool>,
     /// The common room that the message coming in takes.
     room: Option<OwnedSemaphorePermit>,
 }
@@ -71,13 +72,13 @@ impl Session {
 
     async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<End> {
         let mut chunk = vec![0; CHUNK];
-        let mut stopping = self.door.stopping.clone();
         let (patience, session) = (sleep(PATIENCE), sleep(SESSION));
         tokio::pin!(patience, session);
         loop {
+            let in_message = self.dialogue.in_message();
             let read = tokio::select! {
                 read = stream.read(&mut chunk) => Ok(read?),
-                _ = stopping.wait_for(|stopping| *stopping), if !self.dialogue.in_message() => Err(STOPPING),
+                () = stopped(&mut self.stop), if !in_message => Err(STOPPING),
                 () = &mut patience => Err(TOO_SLOW),
                 () = &mut session => Err(TOO_SLOW),
             };

@@ -26,6 +26,12 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificate(..)")
+    }
+}
+
 impl Certificate {
     /// Reads a certificate chain, the own certificate first, and its private key, both in PEM.
     ///

@@ -1,89 +1,71 @@
 //! Pings by mail over real sockets: from the first byte of a session to the log of the check.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use overdue::clock::Clock;
 use overdue::domain::check::{Check, Status};
 use overdue::domain::edit::Edit;
-use overdue::domain::ids::{CheckId, ProjectId};
+use overdue::domain::ids::CheckId;
 use overdue::domain::ping::Kind;
-use overdue::domain::project::{PingKey, ProjectName, Secret};
 use overdue::domain::text::{Keywords, Slug};
-use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, Outcome};
-use overdue::engine::{self, Ended, Handle};
-use overdue::random::Random;
+use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use overdue::smtp::address::Domain;
-use overdue::smtp::{Certificate, Config, SESSIONS_MAX};
-use overdue::store::Medium;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use overdue::smtp::{self, Certificate, Config, SESSIONS_MAX};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use uuid::Uuid;
 
-const DOMAIN: &str = "ping.example.org";
-const KEY: &str = "aZ09-_aZ09-_aZ09-_aZ09";
+use crate::server::Server;
 
-/// An engine with one project, and the door for mail.
+const DOMAIN: &str = "ping.example.org";
+
+/// A server with the door for mail beside it.
 struct Service {
-    handle: Handle,
-    writer: JoinHandle<Ended>,
-    project: ProjectId,
+    server: Server,
     addr: SocketAddr,
-    stop: oneshot::Sender<()>,
-    door: tokio::task::JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    door: JoinHandle<()>,
 }
 
-fn fixture(name: &str) -> std::path::PathBuf {
+fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/smtp").join(name)
 }
 
 async fn service(certificate: Option<Certificate>) -> Service {
-    let config = engine::Config { medium: Medium::memory(), clock: Clock::System, random: Random::seeded(7), ping_body_limit: 100 };
-    let (handle, writer) = engine::open(config).unwrap();
-    let writer = std::thread::spawn(move || writer.run());
-    let project = NewProject {
-        uuid: Uuid::from_u128(1),
-        name: ProjectName::parse("default").unwrap(),
-        check_limit: None,
-        ping_log_limit: 100,
-        badge_key: "b".into(),
-    };
-    let Ok(Ok(Outcome::Project(project))) = handle.call(Command::CreateProject(Box::new(project))).await else { panic!("no project") };
-    handle.call(Command::CreateKey(project.id, Secret::Ping(PingKey::parse(KEY).unwrap()))).await.unwrap().unwrap();
+    let server = Server::start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel();
+    let (stop, stopped) = watch::channel(false);
     let config = Config { domain: Domain::parse(DOMAIN).unwrap(), certificate };
-    let shutdown = async move { drop(stopped.await) };
-    let door = tokio::spawn(overdue::smtp::serve(listener, handle.clone(), config, shutdown));
-    Service { handle, writer, project: project.id, addr, stop, door }
+    let door = tokio::spawn(smtp::Server::new(server.handle.clone(), config).serve(listener, stopped));
+    Service { server, addr, stop, door }
 }
 
 impl Service {
     /// Makes a check, its UUID made of a number.
     async fn check(&self, number: u128, edit: Edit) -> CheckId {
         let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number << 64) };
-        let create = CreateCheck { project: self.project, edit, unique: Vec::new(), names };
-        match self.handle.call(Command::CreateCheck(Box::new(create))).await {
+        let create = CreateCheck { project: self.server.main.id, edit, unique: Vec::new(), names };
+        match self.server.handle.call(Command::CreateCheck(Box::new(create))).await {
             Ok(Ok(Outcome::Created(check))) => check.id,
             other => panic!("{other:?}"),
         }
     }
 
     fn now(&self, check: CheckId) -> Check {
-        self.handle.state().check(check).unwrap().clone()
+        self.server.handle.state().check(check).unwrap().clone()
     }
 
     /// The kinds of the pings of a check, oldest first.
     fn kinds(&self, check: CheckId) -> Vec<Kind> {
-        self.handle.pings(&self.now(check)).unwrap().iter().rev().map(|ping| ping.kind).collect()
+        self.server.handle.pings(&self.now(check)).unwrap().iter().rev().map(|ping| ping.kind).collect()
     }
 
     async fn sender(&self) -> Sender<TcpStream> {
@@ -93,10 +75,9 @@ impl Service {
     }
 
     async fn end(self) {
-        self.stop.send(()).unwrap();
+        self.stop.send_replace(true);
         self.door.await.unwrap();
-        self.handle.close();
-        assert_eq!(self.writer.join().unwrap(), Ended::Closed);
+        self.server.stop().await;
     }
 }
 
@@ -149,7 +130,7 @@ async fn every_recipient_gets_a_ping() {
     let slug = |slug| Edit { slug: Some(Slug::parse(slug).unwrap()), ..Edit::default() };
     let (one, two) = (service.check(1, Edit::default()).await, service.check(2, slug("nightly")).await);
     let twins = [service.check(3, slug("twin")).await, service.check(4, slug("twin")).await];
-    let by_slug = |slug| format!("{KEY}+{slug}@{DOMAIN}");
+    let by_slug = |slug| format!("{}+{slug}@{DOMAIN}", service.server.main.ping);
     let message = "From: nas@example.org\r\nSubject: done\r\n\r\nAll fine.\r\n".to_owned() + &"long ".repeat(100);
     let mut sender = service.sender().await;
     // What names no check, or several, is taken and dropped like the rest.
@@ -168,12 +149,12 @@ async fn every_recipient_gets_a_ping() {
         assert_eq!(pinged.state.n_pings, pings);
         assert_eq!(pinged.state.status, if pings > 0 { Status::Up } else { Status::New });
     }
-    let logged = service.handle.pings(&service.now(two)).unwrap().remove(0);
+    let logged = service.server.handle.pings(&service.now(two)).unwrap().remove(0);
     assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (Kind::Success, "email", ""));
     assert_eq!((&*logged.origin.ua, logged.origin.remote_addr, logged.rid), ("Email from nas@example.org", [127, 0, 0, 1].into(), None));
     // The whole message, whatever the limit of HTTP bodies.
-    assert_eq!(service.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
-    let uas: Vec<_> = service.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();
+    assert_eq!(service.server.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
+    let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();
     assert_eq!(&*uas[1], "Email from <>");
     assert_eq!(uas[0].chars().count(), 200);
     service.end().await;
@@ -239,7 +220,7 @@ async fn hostile_messages_are_pings_like_any_other() {
     ] {
         sender.mail("a@b", &[&address(1)], &message, "250").await;
         messages += 1;
-        let body = service.handle.body(&service.now(check), messages).unwrap().unwrap();
+        let body = service.server.handle.body(&service.now(check), messages).unwrap().unwrap();
         assert!(body == [message, b"\r\n".to_vec()].concat(), "{messages}");
     }
     assert_eq!(service.now(check).state.n_pings, messages);
@@ -271,7 +252,7 @@ async fn tls_protects_what_comes_after_it() {
     other.say("STARTTLS\r\n", "220").await;
     other.0.write_all(b"EHLO x\r\n").await.unwrap();
     let mut rest = Vec::new();
-    let _ = tokio::io::AsyncReadExt::read_to_end(&mut other.0, &mut rest).await;
+    let _ = other.0.read_to_end(&mut rest).await;
     service.sender().await.mail("a@b", &[&address(1)], b"clear", "250").await;
     assert_eq!(service.now(check).state.n_pings, 2);
     service.end().await;
@@ -320,7 +301,7 @@ async fn what_cannot_be_logged_is_not_taken() {
     let service = service(None).await;
     service.check(1, Edit::default()).await;
     let mut sender = service.sender().await;
-    service.handle.close();
+    service.server.handle.close();
     sender.mail("a@b", &[&address(1)], b"x", "451").await;
     sender.say("QUIT\r\n", "221").await;
     service.end().await;

@@ -1,5 +1,5 @@
 use tokio::io::{DuplexStream, duplex};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -27,9 +27,9 @@ fn talk(capacity: usize, room: usize) -> Talk {
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
     let room = Arc::new(Semaphore::new(room));
-    let door = Arc::new(Door { handle, config, room: Arc::clone(&room), stopping });
+    let door = Arc::new(Inner { handle, config, sessions: Arc::new(Semaphore::new(1)), room: Arc::clone(&room) });
     let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
-    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, room: None };
+    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, room: None };
     let (peer, mut stream) = duplex(capacity);
     let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
     Talk { peer, session, stop, room }
