@@ -1,4 +1,37 @@
-//! overdue
+//! overdue tells people when a scheduled job did not report: jobs ping a URL, a check that misses its deadline goes late, then down,
+//! and the Management API v3 manages it all. One process, one database file.
+//!
+//! # The house
+//!
+//! A room imports only from floors below it; doors never import each other.
+//!
+//! | floor | room | what lives there |
+//! | --- | --- | --- |
+//! | 6 | [`cli`] | every subcommand and flag, once: help, env name, default |
+//! | 5 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
+//! | 4 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
+//! | 3 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
+//! | 2 | [`store`], [`channel`] | the database file (redb and MessagePack stop here); kinds of notification |
+//! | 1 | [`domain`], [`wheel`], [`clock`], [`random`] | what checks, pings, flips and schedules are; deadlines in ticks; the only sources of time and chance |
+//!
+//! # A ping travels forward through five rooms
+//!
+//! `http` reads the request and its `route` says what the URL names; `http::ping` makes a typed request of it; the engine's
+//! [`Handle`](engine::Handle) queues it; the writer stamps it, applies it together with all that waited, commits, publishes and answers.
+//! `engine::apply` decides what depends on the state (slug, `create=1`, methods, filters, paused) against what stands before it in the
+//! same batch. A mail differs only in the first two rooms.
+//!
+//! # What always holds
+//!
+//! - A 200 means that it is on disk. Nothing that is read, in memory or from the file, is ahead of the file.
+//! - `apply` depends on the state, the time and the command alone; a refusal leaves nothing behind. Start-up is the checkpoint plus the
+//!   log since then through the same code, and so is every simulation.
+//! - Pings are an arrival log: a ping writes two rows at the end of two tables and nothing else. Pruning takes the other end.
+//! - The wheel's entries are hints. Whoever takes one looks at the check again and flips it at its deadline, or arms it anew.
+//! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
+//! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
+//! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
+//! - API keys are kept as hashes and compared in constant time. No key and no check's UUID is logged.
 
 pub mod channel;
 pub mod clock;
