@@ -113,8 +113,8 @@ impl Server {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
+            // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
             .max_buf_size(HEADER_BYTES)
-            .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {

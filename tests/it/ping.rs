@@ -143,6 +143,8 @@ async fn malformed_requests_end_their_own_connection_only() {
     let uuid = made_by_ping(&server, "backup").await;
     for (bytes, status) in [
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(), 400),
+        (b"G\0T / HTTP/1.1\r\n\r\n".to_vec(), 400),
+        (format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(101)).into_bytes(), 431),
         (b"CONNECT example.org:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
         (b"GET //ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404),
