@@ -19,6 +19,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::domain::check::Check;
+use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::random::Random;
 use crate::store::{Medium, Store, StoreError};
@@ -27,6 +29,9 @@ use queue::Queue;
 use state::State;
 
 pub use writer::{Ended, Writer};
+
+/// Checks that are looked at before the writer gets its turn.
+const VISITED_AT_ONCE: usize = 1000;
 
 /// What the engine is told once, at start.
 #[derive(Clone)]
@@ -84,6 +89,23 @@ impl Handle {
     /// The published state. Hold it for as long as it takes to look something up or to clone it: the writer waits for it.
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         self.0.published.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows `visit` every check of a project, oldest first. The writer gets its turn in between, so what is visited late may be
+    /// newer than what was visited early.
+    pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(&Check)) {
+        let mut last = None;
+        loop {
+            let (state, mut visited) = (self.state(), 0);
+            for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
+                visit(check);
+                last = Some(check.id);
+                visited += 1;
+            }
+            if visited < VISITED_AT_ONCE {
+                return;
+            }
+        }
     }
 
     /// The time now.

@@ -4,6 +4,7 @@
 //! [`Change`]s after the commit. So nothing that is read is ahead of the file.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -59,6 +60,7 @@ pub struct State {
     by_uuid: HashMap<Uuid, CheckId>,
     by_badge: HashMap<Uuid, CheckId>,
     projects: BTreeMap<ProjectId, Household>,
+    by_badge_key: HashMap<Box<str>, ProjectId>,
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
@@ -95,9 +97,21 @@ impl State {
         self.projects.values()
     }
 
+    /// A project by its segment in badge URLs.
+    pub fn project_by_badge_key(&self, badge_key: &str) -> Option<ProjectId> {
+        self.by_badge_key.get(badge_key).copied()
+    }
+
     /// The checks of a project, oldest first.
     pub fn checks_of(&self, project: ProjectId) -> impl Iterator<Item = &Check> {
-        self.household(project).into_iter().flat_map(|household| &household.checks).filter_map(|id| self.check(*id))
+        self.checks_after(project, None)
+    }
+
+    /// The checks of a project that are younger than this one, oldest first.
+    pub fn checks_after(&self, project: ProjectId, older: Option<CheckId>) -> impl Iterator<Item = &Check> {
+        let from = older.map_or(Bound::Unbounded, Bound::Excluded);
+        let household = self.household(project).into_iter();
+        household.flat_map(move |household| household.checks.range((from, Bound::Unbounded))).filter_map(|id| self.check(*id))
     }
 
     /// The checks of a project that have this slug, oldest first; none for the empty slug.
@@ -168,7 +182,9 @@ impl State {
             Change::CheckGone(id) => self.remove_check(*id),
             Change::Project(project) => self.put_project(project),
             Change::ProjectGone(id) => {
-                self.projects.remove(id);
+                if let Some(household) = self.projects.remove(id) {
+                    self.by_badge_key.remove(&household.project.badge_key);
+                }
             }
             Change::Key(key) => {
                 match &key.secret {
@@ -249,6 +265,7 @@ impl State {
                 version: 0,
             };
             self.projects.insert(project.id, household);
+            self.by_badge_key.insert(project.badge_key.clone(), project.id);
         }
     }
 }

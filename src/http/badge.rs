@@ -1,11 +1,197 @@
-//! Badge URLs.
+//! Badges: how a check, a tag or a whole project is doing, for anyone who has the URL, as a picture or as JSON.
 
-use hyper::Request;
+mod link;
+mod svg;
+mod width;
+
+use hyper::{Method, Request};
+use serde_json::json;
 
 use super::Inner;
-use super::reply::{Fault, Reply};
+use super::reply::{self, Fault, Reply};
 use super::route::BadgePath;
+use crate::domain::check::{Check, Shown};
+use crate::domain::ids::path_uuid;
+use crate::domain::moment::Moment;
+use crate::engine::Handle;
+use link::Link;
+pub(super) use link::Links;
 
-pub(super) fn answer<B>(_inner: &Inner, _badge: BadgePath, _request: &Request<B>) -> Reply {
-    Fault::NotFound.plain()
+/// What stands on the badge of a whole project.
+const SITE_NAME: &str = "overdue";
+
+/// What stands on the badge of a check without name and slug. Never its UUID, which would let whoever sees the badge ping it.
+const UNNAMED: &str = "unnamed";
+
+/// How a badge is written (contract, Badge set).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Format {
+    Svg,
+    /// Counts, for badges that others draw.
+    Json,
+    /// What shields.io takes at its endpoint badge.
+    Shields,
+}
+
+impl Format {
+    const ALL: [Self; 3] = [Self::Svg, Self::Json, Self::Shields];
+
+    /// How URLs of this format end.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Json => "json",
+            Self::Shields => "shields",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == text)
+    }
+}
+
+/// Whether a badge tells grace apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum States {
+    /// Up and down; grace counts as up.
+    Two,
+    /// Up, late and down.
+    Three,
+}
+
+/// What a badge says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Status {
+    Up,
+    Late,
+    Down,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Late => "late",
+            Self::Down => "down",
+        }
+    }
+
+    /// Its colour in a picture.
+    fn colour(self) -> &'static str {
+        match self {
+            Self::Up => "#4c1",
+            Self::Late => "#fe7d37",
+            Self::Down => "#e05d44",
+        }
+    }
+
+    /// The word of shields.io for it.
+    fn severity(self) -> &'static str {
+        match self {
+            Self::Up => "success",
+            Self::Late => "important",
+            Self::Down => "critical",
+        }
+    }
+}
+
+/// How many checks a badge covers, and how they are. New and paused ones count as up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    total: usize,
+    grace: usize,
+    down: usize,
+}
+
+impl Counts {
+    fn add(&mut self, check: &Check, now: Moment) {
+        self.total += 1;
+        match check.state.shown(&check.settings, now) {
+            Shown::Grace => self.grace += 1,
+            Shown::Down => self.down += 1,
+            Shown::New | Shown::Up | Shown::Paused => {}
+        }
+    }
+
+    /// The worst of them; up where there are none.
+    fn status(self, states: States) -> Status {
+        match (self, states) {
+            (Self { down: 1.., .. }, _) => Status::Down,
+            (Self { grace: 1.., .. }, States::Three) => Status::Late,
+            _ => Status::Up,
+        }
+    }
+}
+
+/// A badge to be written.
+struct Badge {
+    label: String,
+    counts: Counts,
+    states: States,
+    format: Format,
+}
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Answers a request to a badge URL.
+pub(super) fn answer<B>(inner: &Inner, path: BadgePath, request: &Request<B>) -> Reply {
+    let reply = match *request.method() {
+        Method::GET | Method::HEAD => find(&inner.handle, path).map_or_else(|| Fault::NotFound.plain(), |badge| badge.reply()),
+        Method::OPTIONS => reply::no_content(),
+        _ => Fault::MethodNotAllowed(METHODS).plain(),
+    };
+    reply::any_origin(reply, METHODS)
+}
+
+fn find(handle: &Handle, path: BadgePath) -> Option<Badge> {
+    match path {
+        BadgePath::Tag { project_key, signature, tag } => {
+            let link = Link::parse(handle.badge_secret(), &project_key, &signature, tag.as_deref())?;
+            of_project(handle, &link)
+        }
+        BadgePath::Check { states, badge } => of_check(handle, states, &badge),
+    }
+}
+
+fn of_project(handle: &Handle, link: &Link<'_>) -> Option<Badge> {
+    let Link { badge_key, ref tag, states, format } = *link;
+    let project = handle.state().project_by_badge_key(badge_key)?;
+    let now = handle.now();
+    let mut counts = Counts::default();
+    handle.each_check(project, |check| {
+        if tag.as_ref().is_none_or(|tag| check.settings.tags.contains(tag)) {
+            counts.add(check, now);
+        }
+    });
+    Some(Badge { label: tag.as_deref().unwrap_or(SITE_NAME).to_owned(), counts, states, format })
+}
+
+fn of_check(handle: &Handle, states: u8, badge: &str) -> Option<Badge> {
+    let (badge, format) = badge.rsplit_once('.')?;
+    let format = Format::parse(format)?;
+    let states = if states == 2 { States::Two } else { States::Three };
+    let state = handle.state();
+    let check = state.check_by_badge(path_uuid(badge)?)?;
+    let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
+    let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
+    let mut counts = Counts::default();
+    counts.add(check, handle.now());
+    Some(Badge { label, counts, states, format })
+}
+
+impl Badge {
+    fn reply(&self) -> Reply {
+        let Self { label, counts, states, format } = self;
+        let status = counts.status(*states);
+        let reply = match format {
+            Format::Svg => reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour())),
+            Format::Json => reply::json(
+                json!({ "status": status.name(), "total": counts.total, "grace": counts.grace, "down": counts.down }).to_string(),
+            ),
+            Format::Shields => {
+                reply::json(json!({ "schemaVersion": 1, "label": label, "message": status.name(), "color": status.severity() }).to_string())
+            }
+        };
+        reply::never_cached(reply)
+    }
 }

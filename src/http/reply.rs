@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL,
+    CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
 use hyper::{Response, StatusCode};
 
 use crate::engine::command::{Refusal, Unavailable};
@@ -83,6 +86,19 @@ pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
 /// Forbids every cache to keep the answer.
 pub(crate) fn never_cached(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
+    reply
+}
+
+/// Lets scripts of every web page send such requests, with an API key, and read the answer (Fetch Standard, CORS protocol).
+pub(crate) fn any_origin(mut reply: Reply, methods: &'static str) -> Reply {
+    for (name, value) in [
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Api-Key"),
+        (ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
     reply
 }
 

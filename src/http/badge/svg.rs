@@ -1,0 +1,73 @@
+//! The picture of a badge: a flat strip of 20 pixels, what it is about on the left and how it is on the right.
+
+use std::borrow::Cow;
+
+use super::width;
+
+/// The size of the text in pixels.
+const TEXT_SIZE: u32 = 11;
+
+/// Free space on both sides of a text, in pixels.
+const PADDING: u32 = 6;
+
+/// Characters of a label that are shown: as many as a check's name may have, so that only tags are ever cut.
+const LONGEST_LABEL: usize = 100;
+
+/// Draws a badge as one SVG document, without identifiers, so that several can stand in one HTML page.
+pub(super) fn draw(label: &str, status: &str, colour: &str) -> String {
+    let title = escaped(&format!("{label}: {status}"));
+    let label = shortened(label);
+    let (label_width, status_width) = (width::pixels(&label, TEXT_SIZE), width::pixels(status, TEXT_SIZE));
+    let middle = label_width + 2 * PADDING;
+    let width = middle + status_width + 2 * PADDING;
+    let label = text(&label, f64::from(middle) / 2.0, label_width);
+    let status = text(status, f64::from(middle + width) / 2.0, status_width);
+    let inner = width - 3;
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" role="img">
+<title>{title}</title>
+<path fill="#555" d="M{middle} 0H3a3 3 0 0 0-3 3v14a3 3 0 0 0 3 3h{middle_inner}z"/>
+<path fill="{colour}" d="M{middle} 0H{inner}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H{middle}z"/>
+<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="{TEXT_SIZE}" text-rendering="geometricPrecision">
+{label}
+{status}
+</g>
+</svg>
+"##,
+        middle_inner = middle - 3,
+    )
+}
+
+/// A text around `centre`, above its own shadow, made to fit `width` whatever font the reader has.
+fn text(text: &str, centre: f64, width: u32) -> String {
+    let text = escaped(text);
+    let place = format!(r#"x="{centre}" textLength="{width}" lengthAdjust="spacingAndGlyphs""#);
+    format!(r##"<text {place} y="15" fill="#010101" fill-opacity=".3">{text}</text><text {place} y="14">{text}</text>"##)
+}
+
+fn shortened(label: &str) -> Cow<'_, str> {
+    match label.char_indices().nth(LONGEST_LABEL) {
+        None => label.into(),
+        Some(_) => label.chars().take(LONGEST_LABEL - 1).chain(['…']).collect::<String>().into(),
+    }
+}
+
+/// `text` as content of an element. White space becomes a space, and what XML 1.0 does not admit at all (section 2.2), or only
+/// discourages, the replacement character.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            c if c.is_whitespace() => escaped.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push(char::REPLACEMENT_CHARACTER),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;
