@@ -106,19 +106,18 @@ impl Snapshot {
         let table = self.transaction.open_table(FLIPS)?;
         let mut next = last;
         Ok(std::iter::from_fn(move || {
-            let row = table.get(next.0).map_err(StoreError::from).transpose()?;
-            let row = row.and_then(|bytes| FlipRow::read(bytes.value()));
-            match row {
-                // A number that was pruned is never given to another flip, so a stranger means a broken chain.
-                Ok(row) if row.check == check => {
+            let number = std::mem::replace(&mut next, FlipNumber(0));
+            let row = table.get(number.0).map_err(StoreError::from).transpose()?;
+            match row.and_then(|bytes| FlipRow::read(bytes.value())) {
+                // A pruned flip's number may be given again once no row names it: the chain has ended.
+                Ok(row) if row.check != check => None,
+                // Each step leads further back, so that no row, however it came to be, makes a reader walk for ever.
+                Ok(row) if row.previous >= number => Some(Err(record::corrupt::<FlipRow>(&"its chain does not lead back"))),
+                Ok(row) => {
                     next = row.previous;
                     Some(Ok(row))
                 }
-                Ok(_) => None,
-                Err(error) => {
-                    next = FlipNumber(0);
-                    Some(Err(error))
-                }
+                Err(error) => Some(Err(error)),
             }
         }))
     }

@@ -37,7 +37,7 @@ impl Mark {
 /// Makes the schema row of a new database, refuses a newer schema. `true` if something was written.
 pub(super) fn prepare(transaction: &WriteTransaction) -> Result<bool, StoreError> {
     let mut meta = transaction.open_table(META)?;
-    let found = meta.get(SCHEMA_NAME)?.map(|value| number(value.value()));
+    let found = meta.get(SCHEMA_NAME)?.map(|value| number(SCHEMA_NAME, value.value())).transpose()?;
     match found {
         Some(found) if found > SCHEMA => Err(StoreError::TooNew { found, known: SCHEMA }),
         Some(_) => Ok(false),
@@ -53,8 +53,12 @@ pub(super) fn prepare(transaction: &WriteTransaction) -> Result<bool, StoreError
     }
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {
+    fixed(name, bytes).map(u64::from_le_bytes)
+}
+
+fn fixed<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], StoreError> {
+    bytes.try_into().map_err(|_| StoreError::Corrupt { table: "meta", reason: format!("`{name}` has {} bytes, not {N}", bytes.len()) })
 }
 
 impl Batch {
@@ -74,12 +78,14 @@ impl Batch {
 impl Snapshot {
     /// A number that was kept; 0 before the first time.
     pub fn mark(&self, mark: Mark) -> Result<u64, StoreError> {
-        Ok(self.transaction.open_table(META)?.get(mark.name())?.map_or(0, |value| number(value.value())))
+        let value = self.transaction.open_table(META)?.get(mark.name())?;
+        value.map_or(Ok(0), |value| number(mark.name(), value.value()))
     }
 
     /// The secret that signs badge URLs, if there is one already.
     pub fn badge_secret(&self) -> Result<Option<[u8; 32]>, StoreError> {
-        Ok(self.transaction.open_table(META)?.get(SECRET_NAME)?.and_then(|value| value.value().try_into().ok()))
+        let value = self.transaction.open_table(META)?.get(SECRET_NAME)?;
+        value.map(|value| fixed(SECRET_NAME, value.value())).transpose()
     }
 
     /// A small read of the database, for probes.

@@ -113,6 +113,8 @@ impl Medium {
                 make_private_directory(directory).map_err(told)?;
                 let path = directory.join(FILE_NAME);
                 let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(told)?;
+                // A new file's name must be as durable as what is going to be in it.
+                File::open(directory).and_then(|directory| directory.sync_all()).map_err(told)?;
                 match builder.create_file(file) {
                     Err(redb::DatabaseError::DatabaseAlreadyOpen) => Err(StoreError::InUse(path)),
                     opened => Ok(opened?),
@@ -127,8 +129,8 @@ impl Medium {
         let path = directory.join("probe");
         // More than one block, so that a full disk says so.
         let written = File::create(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
-        std::fs::remove_file(&path)?;
-        written
+        let removed = std::fs::remove_file(&path);
+        written.and(removed)
     }
 }
 
