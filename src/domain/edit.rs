@@ -43,7 +43,7 @@ pub struct Edit {
 }
 
 /// A field by which an existing check is looked for before one is created (contract, Upsert rules).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the contract's five words")]
 pub enum UniqueField {
     Name,

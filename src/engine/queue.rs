@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::command::{Answer, Command, Unavailable};
+use super::command::{Answer, Command, Signal, Unavailable};
+use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
 const MOST_COMMANDS: usize = 8192;
-/// Bytes of bodies that may wait; one body larger than this is taken when nothing else waits.
+/// Bytes of texts that may wait; a command larger than this is taken when nothing else waits.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A command that waits for the writer, and the caller that waits for its answer.
@@ -93,16 +94,26 @@ impl Queue {
 /// Bytes that a command may hold besides its own size.
 fn weight(command: &Command) -> usize {
     match command {
-        Command::Ping(request) => request.body.len(),
+        Command::Ping(request) => {
+            let read = match &request.signal {
+                Signal::Http(_) => 0,
+                Signal::Email { subject, text } => subject.len() + text.len(),
+            };
+            request.body.len() + read
+        }
         Command::CreateCheck(request) => edit_weight(&request.edit),
         Command::UpdateCheck(_, edit) => edit_weight(edit),
         _ => 0,
     }
 }
 
-/// Tags and descriptions have no limit of their own but that of the request.
-fn edit_weight(edit: &crate::domain::edit::Edit) -> usize {
-    edit.desc.as_ref().map_or(0, |desc| desc.len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len())
+/// Tags, descriptions and lists of channels have no limit of their own but that of the request.
+fn edit_weight(edit: &Edit) -> usize {
+    let channels = match &edit.channels {
+        Some(ChannelChoice::Listed(items)) => items.iter().map(|item| size_of_val(item) + item.len()).sum(),
+        Some(ChannelChoice::All) | None => 0,
+    };
+    edit.desc.as_ref().map_or(0, |desc| desc.len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len()) + channels
 }
 
 #[cfg(test)]

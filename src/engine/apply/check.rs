@@ -1,5 +1,6 @@
 //! Checks: made, changed, paused, resumed, deleted, and taken down by time.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::super::command::{CheckNames, CreateCheck, Outcome, Refusal};
@@ -13,7 +14,10 @@ use crate::domain::moment::Moment;
 
 impl Ledger {
     pub(super) fn create_check(&mut self, request: CreateCheck, now: Moment) -> Applied {
-        let CreateCheck { project, mut edit, unique, names } = request;
+        let CreateCheck { project, mut edit, mut unique, names } = request;
+        // A request may repeat them thousands of times.
+        unique.sort_unstable();
+        unique.dedup();
         let found = (!unique.is_empty())
             .then(|| self.state.checks_of(project).find(|check| edit.matches(&check.settings, &unique)))
             .flatten()
@@ -97,19 +101,25 @@ impl Ledger {
     pub(super) fn chosen_channels(&self, project: ProjectId, choice: &ChannelChoice) -> Result<Box<[ChannelId]>, Refusal> {
         let channels = &self.state.household(project).ok_or(Refusal::NotFound)?.channels;
         let ChannelChoice::Listed(items) = choice else { return Ok(channels.keys().copied().collect()) };
-        let mut chosen = Vec::with_capacity(items.len());
+        // A request may list half a million items: each must cost one look-up.
+        let mut fitting = HashMap::<Box<str>, BTreeSet<ChannelId>>::new();
+        for channel in channels.values() {
+            for key in [channel.name.clone(), channel.uuid.to_string().into()] {
+                fitting.entry(key).or_default().insert(channel.id);
+            }
+        }
+        let mut chosen = BTreeSet::new();
         for item in items {
             if item.is_empty() {
                 return Err(Refusal::EmptyChannel);
             }
-            let mut fitting = channels.values().filter(|channel| channel.name == *item || channel.uuid.to_string() == **item);
+            let mut fitting = fitting.get(item).into_iter().flatten();
             match (fitting.next(), fitting.next()) {
                 (None, _) => return Err(Refusal::InvalidChannel(item.clone())),
                 (Some(_), Some(_)) => return Err(Refusal::AmbiguousChannel(item.clone())),
-                (Some(channel), None) if !chosen.contains(&channel.id) => chosen.push(channel.id),
-                (Some(_), None) => {}
-            }
+                (Some(channel), None) => chosen.insert(*channel),
+            };
         }
-        Ok(chosen.into())
+        Ok(chosen.into_iter().collect())
     }
 }
