@@ -17,9 +17,17 @@ const HOUSEKEEPING_SECS: i64 = 3600;
 /// The deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline leaves them alone.
 pub(super) struct Alarm {
     wheel: Wheel,
-    /// The earliest tick at which each check will be looked at.
-    armed: HashMap<CheckId, u64>,
+    armed: HashMap<CheckId, Armed>,
+    /// The latest tick that was asked for.
+    asked: u64,
     due: Vec<u64>,
+}
+
+/// The two earliest entries that a check has in the wheel. That there is a later one spares the check, whose runs end before the ping
+/// is missing, another entry after every run.
+struct Armed {
+    next: u64,
+    later: Option<u64>,
 }
 
 /// What has come due.
@@ -47,7 +55,8 @@ fn tick_at(moment: Moment) -> u64 {
 impl Alarm {
     /// Arms all checks, and the first round of housekeeping at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Moment) -> Self {
-        let mut alarm = Self { wheel: Wheel::new(tick_at(now)), armed: HashMap::new(), due: Vec::new() };
+        let asked = tick_at(now);
+        let mut alarm = Self { wheel: Wheel::new(asked), armed: HashMap::new(), asked, due: Vec::new() };
         alarm.wheel.insert(tick_at(now), HOUSEKEEPING);
         checks.for_each(|check| alarm.arm(check));
         alarm
@@ -56,25 +65,37 @@ impl Alarm {
     /// Sees to it that the check is looked at when its deadline passes.
     pub(super) fn arm(&mut self, check: &Check) {
         let Some(deadline) = check.state.deadline(&check.settings) else { return };
-        let tick = tick_after(deadline);
-        let armed = self.armed.entry(check.id).or_insert(u64::MAX);
-        if tick < *armed {
-            *armed = tick;
-            self.wheel.insert(tick, check.id.0);
+        let next = tick_after(deadline);
+        let later = self.armed.get(&check.id).map(|armed| armed.next);
+        if later.is_none_or(|later| next < later) {
+            self.armed.insert(check.id, Armed { next, later });
+            self.wheel.insert(next, check.id.0);
         }
+    }
+
+    /// Whether it was asked for a time later than `now`: what is armed for a time between would come due at once, again and again.
+    pub(super) fn is_ahead_of(&self, now: Moment) -> bool {
+        self.asked > tick_at(now)
     }
 
     /// At most `most` of what has come due at `now`. Each check named has to be armed again.
     pub(super) fn due(&mut self, now: Moment, most: usize) -> Due {
-        let mut due = Due { more: self.wheel.advance(tick_at(now), most, &mut self.due), ..Due::default() };
+        self.asked = self.asked.max(tick_at(now));
+        let mut due = Due { more: self.wheel.advance(self.asked, most, &mut self.due), ..Due::default() };
         for id in self.due.drain(..) {
             if id == HOUSEKEEPING {
                 due.housekeeping = true;
                 self.wheel.insert(tick_after(now.plus_secs(HOUSEKEEPING_SECS)), HOUSEKEEPING);
-            } else {
-                self.armed.remove(&CheckId(id));
-                due.checks.push(CheckId(id));
+                continue;
             }
+            // An entry that comes due before the next one that is known has been superseded.
+            let id = CheckId(id);
+            let Some(armed) = self.armed.get_mut(&id).filter(|armed| armed.next <= self.asked) else { continue };
+            match armed.later.take() {
+                Some(later) => armed.next = later,
+                None => drop(self.armed.remove(&id)),
+            }
+            due.checks.push(id);
         }
         due
     }
@@ -88,6 +109,68 @@ impl Alarm {
     /// Whether a check that waits for a deadline will be looked at no later than that.
     pub(super) fn covers(&self, check: &Check) -> bool {
         let armed = self.armed.get(&check.id);
-        check.state.deadline(&check.settings).is_none_or(|deadline| armed.is_some_and(|tick| *tick <= tick_after(deadline)))
+        check.state.deadline(&check.settings).is_none_or(|deadline| armed.is_some_and(|armed| armed.next <= tick_after(deadline)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::ProjectId;
+    use crate::domain::ping::Kind;
+    use crate::random::Random;
+
+    const DAY: i64 = 86_400;
+
+    fn at(secs: i64) -> Moment {
+        Moment::from_secs(1_800_000_000 + secs)
+    }
+
+    /// A check that is expected every day, with an hour of grace.
+    fn daily() -> Check {
+        let random = Random::seeded(1);
+        let state = crate::domain::check::State::new(at(0));
+        let (id, project) = (CheckId(1), ProjectId(2));
+        Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state }
+    }
+
+    fn ping(alarm: &mut Alarm, check: &mut Check, kind: Kind, now: Moment) {
+        check.state.ping(&check.settings.clone(), kind, None, now, &mut Vec::new());
+        alarm.arm(check);
+    }
+
+    #[test]
+    fn runs_that_end_in_time_leave_no_heap_of_entries() {
+        let mut check = daily();
+        let mut alarm = Alarm::new(std::iter::once(&check), at(0));
+        for run in 0..1000 {
+            let start = run * 2 * 3600;
+            ping(&mut alarm, &mut check, Kind::Start, at(start));
+            ping(&mut alarm, &mut check, Kind::Success, at(start + 60));
+            assert!(alarm.covers(&check));
+            if !alarm.due(at(start + 3601), 512).checks.is_empty() {
+                alarm.arm(&check);
+            }
+            assert!(alarm.covers(&check));
+            assert!(alarm.wheel.len() <= 4, "{} entries after {run} runs", alarm.wheel.len());
+        }
+    }
+
+    #[test]
+    fn nothing_comes_due_before_its_deadline_or_much_later() {
+        let mut check = daily();
+        let mut alarm = Alarm::new(std::iter::once(&check), at(0));
+        ping(&mut alarm, &mut check, Kind::Success, at(0).plus_micros(1));
+        assert!(alarm.due(at(DAY + 3600), 512).checks.is_empty());
+        assert_eq!(alarm.due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512).checks, [check.id]);
+    }
+
+    #[test]
+    fn one_that_looked_ahead_says_so_when_the_clock_is_set_back() {
+        let check = daily();
+        let mut alarm = Alarm::new(std::iter::once(&check), at(0));
+        assert!(!alarm.is_ahead_of(at(0)));
+        while alarm.due(at(DAY), 512).more {}
+        assert!(alarm.is_ahead_of(at(0)) && !alarm.is_ahead_of(at(DAY)));
     }
 }

@@ -6,18 +6,31 @@ use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::store::{Batch, Mark, PingCursor, StoreError};
 
-/// Rows that a slice writes or removes at the most.
-const SLICE: usize = 512;
-/// The tail of the log that start-up may have to replay: at least this many pings, or ten for each check.
-const LEAST_TAIL: u64 = 50_000;
-/// Dead entries that the log may hold beside twice the live ones.
-const SLACK: u64 = 10_000;
+/// How much of each job is put off, and how much is done at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Thresholds {
+    /// Rows that a slice writes or removes at the most.
+    pub slice: usize,
+    /// Pings in the tail of the log, which start-up has to replay, that call for a checkpoint.
+    pub least_tail: u64,
+    /// As many pings for each check are needed too.
+    pub tail_per_check: u64,
+    /// Dead entries that the log may hold beside twice the live ones.
+    pub slack: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { slice: 512, least_tail: 50_000, tail_per_check: 10, slack: 10_000 }
+    }
+}
 
 /// Flips are kept for the current month and so many full months before it (contract, Limits).
 const FLIP_MONTHS: i64 = 2;
 
 /// How far each of the jobs is.
 pub(super) struct Housekeeping {
+    thresholds: Thresholds,
     /// Check rows hold every ping up to this arrival.
     checkpoint: Arrival,
     round: Option<Round>,
@@ -45,8 +58,9 @@ struct Round {
 }
 
 impl Housekeeping {
-    pub(super) fn new(checkpoint: Arrival, log_len: u64, kept_len: u64) -> Self {
+    pub(super) fn new(thresholds: Thresholds, checkpoint: Arrival, log_len: u64, kept_len: u64) -> Self {
         Self {
+            thresholds,
             checkpoint,
             round: None,
             log_len,
@@ -82,10 +96,12 @@ impl Housekeeping {
     ) -> Result<(), StoreError> {
         self.log_len += appended;
         self.checkpoint(batch, state, last)?;
-        self.sweep(batch, state, appended)?;
+        if !readable(self.sweep(batch, state, appended))? {
+            (self.sweeping, self.ceiling) = (false, u64::MAX);
+        }
         self.prune_kept(batch, state)?;
-        if self.prune_flips {
-            self.prune_flips = batch.prune_flips(now.start_of_month(FLIP_MONTHS), SLICE)? == SLICE;
+        if self.prune_flips && !readable(self.prune_flips(batch, now))? {
+            self.prune_flips = false;
         }
         Ok(())
     }
@@ -111,20 +127,18 @@ impl Housekeeping {
     fn checkpoint(&mut self, batch: &Batch, state: &State, (arrival, flip): (Arrival, FlipNumber)) -> Result<(), StoreError> {
         if self.round.is_none() {
             let tail = arrival.0.saturating_sub(self.checkpoint.0);
-            if tail < LEAST_TAIL {
+            let Thresholds { least_tail, tail_per_check, .. } = self.thresholds;
+            if tail < least_tail.max(tail_per_check * state.checks().len() as u64) {
                 return Ok(());
             }
-            let checks: Vec<_> = state.households().flat_map(|household| &household.checks).copied().collect();
-            if tail < 10 * checks.len() as u64 {
-                return Ok(());
-            }
+            let checks = state.households().flat_map(|household| &household.checks).copied().collect();
             self.round = Some(Round { arrival, flip, next: 0, checks });
         }
         let Some(round) = &mut self.round else { return Ok(()) };
-        let slice = round.checks.iter().skip(round.next).take(SLICE);
+        let slice = round.checks.iter().skip(round.next).take(self.thresholds.slice);
         let behind = slice.filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.checkpoint);
         batch.put_checks(behind)?;
-        round.next += SLICE;
+        round.next += self.thresholds.slice;
         if round.next >= round.checks.len() {
             batch.set_mark(Mark::CheckpointArrival, round.arrival.0)?;
             batch.set_mark(Mark::CheckpointFlip, round.flip.0)?;
@@ -135,21 +149,23 @@ impl Housekeeping {
     }
 
     fn sweep(&mut self, batch: &Batch, state: &State, appended: u64) -> Result<(), StoreError> {
+        let Thresholds { slice, slack, .. } = self.thresholds;
         if !self.sweeping {
             if self.log_len <= self.ceiling {
                 return Ok(());
             }
             // Counting costs a step for each check, which the entries since the last count pay for.
             let live = live_pings(state).saturating_sub(self.kept_len);
-            self.target = live + live / 2 + SLACK / 2;
-            self.ceiling = 2 * live + SLACK;
+            self.target = live + live / 2 + slack / 2;
+            self.ceiling = 2 * live + slack;
             self.sweeping = self.log_len > self.ceiling;
             if !self.sweeping {
                 return Ok(());
             }
         }
         // Twice what came in, so that the sweep gets ahead of any rate.
-        let most = SLICE.max(usize::try_from(2 * appended).unwrap_or(SLICE));
+        let most = (2 * appended).max(slice as u64).min(self.log_len.saturating_sub(self.target));
+        let most = usize::try_from(most).unwrap_or(slice);
         let swept = batch.sweep_pings(self.checkpoint, most, |check, n| state.keeps_ping(check, n))?;
         self.log_len = self.log_len.saturating_sub(swept.removed as u64);
         self.kept_len += swept.kept as u64;
@@ -157,7 +173,7 @@ impl Housekeeping {
         // What a replay would need stays until the next checkpoint.
         self.sweeping = swept.removed == most && self.log_len > self.target;
         if !self.sweeping {
-            self.ceiling = self.ceiling.max(self.log_len + SLACK / 2);
+            self.ceiling = self.ceiling.max(self.log_len + slack / 2);
         }
         Ok(())
     }
@@ -166,12 +182,30 @@ impl Housekeeping {
         if self.kept_credit == 0 || self.kept_len == 0 {
             return Ok(());
         }
-        let most = SLICE.min(self.kept_credit);
+        let most = self.thresholds.slice.min(self.kept_credit);
         let pruned = batch.prune_kept_pings(self.kept_cursor, most, |check, n| state.keeps_ping(check, n))?;
         self.kept_len = self.kept_len.saturating_sub(pruned.removed as u64);
         self.kept_credit -= most;
         self.kept_cursor = pruned.next.unwrap_or_default();
         Ok(())
+    }
+
+    fn prune_flips(&mut self, batch: &Batch, now: Moment) -> Result<(), StoreError> {
+        let slice = self.thresholds.slice;
+        self.prune_flips = batch.prune_flips(now.start_of_month(FLIP_MONTHS), slice)? == slice;
+        Ok(())
+    }
+}
+
+/// `false` for a row that cannot be read: the job that met it, which has written nothing yet, is given up until the next start, because
+/// an old row must not keep new pings from being taken.
+fn readable(done: Result<(), StoreError>) -> Result<bool, StoreError> {
+    match done {
+        Err(error @ StoreError::Corrupt { .. }) => {
+            tracing::error!("old entries stay in the file: {error}");
+            Ok(false)
+        }
+        done => done.map(|()| true),
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         state.take(&Change::Project(Arc::new(project)));
     }
     for key in snapshot.keys()? {
+        last_stamp = last_stamp.max(key.created);
         state.take(&Change::Key(Arc::new(key)));
     }
     for channel in snapshot.channels()? {
@@ -43,7 +44,7 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         let check = check?;
         arrival = arrival.max(check.state.last_arrival.0);
         flip = flip.max(check.state.last_flip.0);
-        last_stamp = last_stamp.max(check.state.changed).max(check.state.last_ping.unwrap_or_default());
+        last_stamp = last_stamp.max(check.state.changed);
         state.take(&Change::Check(Box::new(check)));
     }
     let checkpoint = Arrival(snapshot.mark(Mark::CheckpointArrival)?);
@@ -52,7 +53,8 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         Numbers { id: snapshot.mark(Mark::NextId)?.max(1), arrival: arrival.max(last.arrival) + 1, flip: flip.max(last.flip) + 1 };
     Ok(Loaded {
         ledger: Ledger { state, numbers, effects: Effects::default(), body_limit },
-        last_stamp: last_stamp.max(last.stamp),
+        // The sweep leaves the newest ping, so this is the latest of all.
+        last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
         checkpoint,
         log_len: snapshot.log_len()?,
         kept_len: snapshot.kept_len()?,
@@ -63,17 +65,15 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
 struct Last {
     arrival: u64,
     flip: u64,
-    stamp: Moment,
 }
 
 /// Applies the tails of both logs. The flips that pings cause are in their log already and are only counted.
 fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: Arrival) -> Result<Last, StoreError> {
-    let mut last = Last { arrival: checkpoint.0, flip: snapshot.mark(Mark::CheckpointFlip)?, stamp: Moment::default() };
+    let mut last = Last { arrival: checkpoint.0, flip: snapshot.mark(Mark::CheckpointFlip)? };
     let mut flips = Vec::new();
     for ping in snapshot.pings_after(checkpoint)? {
         let (arrival, ping) = ping?;
         last.arrival = arrival.0;
-        last.stamp = ping.at;
         // Deleted since, or already in its row.
         let Some(check) = state.check(ping.check).filter(|check| check.state.last_arrival < arrival) else { continue };
         let mut next = check.state;

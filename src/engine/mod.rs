@@ -28,6 +28,7 @@ use command::{Answer, Command, Unavailable};
 use queue::Queue;
 use state::State;
 
+pub use housekeeping::Thresholds;
 pub use writer::{Ended, Writer};
 
 /// Checks that are looked at before the writer gets its turn.
@@ -44,6 +45,8 @@ pub struct Config {
     pub random: Random,
     /// Bytes of an HTTP ping's body that are stored.
     pub ping_body_limit: usize,
+    /// When and in what portions the file is tidied.
+    pub thresholds: Thresholds,
 }
 
 /// What the writer and the doors share.

@@ -83,7 +83,7 @@ impl State {
     }
 
     /// Every check, in no order.
-    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+    pub fn checks(&self) -> impl ExactSizeIterator<Item = &Check> {
         self.checks.values()
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::alarm::Alarm;
 use super::apply::{Effects, Ledger};
 use super::command::{Answer, Command, Unavailable};
-use super::housekeeping::Housekeeping;
+use super::housekeeping::{Housekeeping, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
 use super::state::{Change, State};
@@ -37,6 +37,9 @@ pub enum Ended {
 pub struct Writer {
     shared: Arc<Shared>,
     medium: Medium,
+    thresholds: Thresholds,
+    /// A database that failed, out of reach for new readers, until the last one gives it back.
+    failed: Option<Arc<Store>>,
     ledger: Ledger,
     alarm: Alarm,
     housekeeping: Housekeeping,
@@ -54,19 +57,19 @@ struct Derived {
     badge_secret: Option<[u8; 32]>,
 }
 
-fn derive(store: &Store, body_limit: usize, now: Moment) -> Result<(Derived, State), StoreError> {
+fn derive(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment) -> Result<(Derived, State), StoreError> {
     let Loaded { ledger, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
     let published = ledger.state.clone();
-    let alarm = Alarm::new(ledger.state.checks(), now);
-    let housekeeping = Housekeeping::new(checkpoint, log_len, kept_len);
+    let alarm = Alarm::new(ledger.state.checks(), now.max(last_stamp));
+    let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
     Ok((Derived { ledger, alarm, housekeeping, last_stamp, badge_secret }, published))
 }
 
 impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
-        let Config { medium, clock, random, ping_body_limit } = config;
+        let Config { medium, clock, random, ping_body_limit, thresholds } = config;
         let store = Store::open(&medium)?;
-        let (derived, published) = derive(&store, ping_body_limit, clock.now())?;
+        let (derived, published) = derive(&store, ping_body_limit, thresholds, clock.now())?;
         let badge_secret = match derived.badge_secret {
             Some(secret) => secret,
             None => {
@@ -94,8 +97,18 @@ impl Writer {
             }
         });
         let Derived { ledger, alarm, housekeeping, last_stamp, .. } = derived;
-        let writer =
-            Self { shared: Arc::clone(&shared), medium, ledger, alarm, housekeeping, last_stamp, due: Vec::new(), more_due: false };
+        let writer = Self {
+            shared: Arc::clone(&shared),
+            medium,
+            thresholds,
+            failed: None,
+            ledger,
+            alarm,
+            housekeeping,
+            last_stamp,
+            due: Vec::new(),
+            more_due: false,
+        };
         Ok((Handle(shared), writer))
     }
 
@@ -121,7 +134,12 @@ impl Writer {
             self.recover();
             return Ok(!taken.closed);
         }
-        let now = self.shared.clock.now();
+        let now = self.last_stamp.max(self.shared.clock.now());
+        if self.alarm.is_ahead_of(now) {
+            // The clock was set back, and no stamp is in the way.
+            self.alarm = Alarm::new(self.ledger.state.checks(), now);
+            self.due.clear();
+        }
         if self.due.is_empty() {
             let due = self.alarm.due(now, MOST_EXPIRED);
             (self.due, self.more_due) = (due.checks, due.more);
@@ -177,6 +195,7 @@ impl Writer {
                 self.shared.queue.close();
                 self.shared.writable.store(false, Ordering::Relaxed);
                 replies.into_iter().for_each(|reply| drop(reply.send(Err(Unavailable::Storage))));
+                answer_all(self.shared.queue.take(Duration::ZERO).entries, Unavailable::Stopping);
                 return Err(Ended::Panicked);
             }
         };
@@ -207,6 +226,10 @@ impl Writer {
         for command in commands {
             let now = self.stamp();
             answers.push(Ok(self.ledger.apply(command, now)));
+        }
+        if self.ledger.effects.changes.is_empty() && !self.housekeeping.pending() {
+            // Refusals, and deadlines that pings have put off, cost no commit.
+            return Ok(answers);
         }
         let store = self.store()?;
         let batch = store.batch()?;
@@ -246,17 +269,17 @@ impl Writer {
             tracing::warn!("the data directory still takes no writes: {error}");
             return;
         }
-        let mut store = self.shared.store.write().unwrap_or_else(PoisonError::into_inner);
-        // Readers give their snapshots back within a request; until they have, the file stays locked.
-        if let Some(old) = store.take()
-            && let Err(old) = Arc::try_unwrap(old)
+        // From here on there are no new readers. The others give the file back within a request; until they have, it stays locked.
+        let failed = self.failed.take().or_else(|| self.shared.store.write().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(failed) = failed
+            && let Err(failed) = Arc::try_unwrap(failed)
         {
-            *store = Some(old);
+            self.failed = Some(failed);
             return;
         }
-        drop(store);
-        let now = self.shared.clock.now();
-        let reopened = Store::open(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, now)?, store)));
+        let now = self.last_stamp.max(self.shared.clock.now());
+        let reopened =
+            Store::open(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, self.thresholds, now)?, store)));
         match reopened {
             Ok(((derived, published), store)) => {
                 *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));

@@ -225,6 +225,11 @@ impl Snapshot {
         Ok(self.transaction.open_table(KEPT_PINGS)?.len()?)
     }
 
+    /// The ping that arrived last.
+    pub fn newest_ping(&self) -> Result<Option<Ping>, StoreError> {
+        self.transaction.open_table(PINGS)?.last()?.map(|(_, bytes)| PingRow::read(bytes.value())).transpose()
+    }
+
     /// The pings that arrived after a number, oldest first.
     pub fn pings_after(&self, arrival: Arrival) -> Result<impl Iterator<Item = Result<(Arrival, Ping), StoreError>> + use<>, StoreError> {
         Ok(self.transaction.open_table(PINGS)?.range(arrival.0.saturating_add(1)..)?.map(|row| {
@@ -233,21 +238,32 @@ impl Snapshot {
         }))
     }
 
-    /// The pings of one check, newest first: from its newest (number `n` at `arrival`) down to number `down_to`, as far as they are kept.
+    /// The pings of one check, newest first: from its newest (number `n` at `arrival`) down to number `down_to`, as far as they are kept
+    /// without gaps.
     pub fn pings_of(&self, check: CheckId, n: u64, arrival: Arrival, down_to: u64) -> Result<Vec<Ping>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
+        let down_to = down_to.max(1);
         let mut chain = Vec::new();
         let (mut n, mut arrival) = (n, arrival);
-        while n >= down_to.max(1) {
+        while n >= down_to {
             let Some(bytes) = pings.get(arrival.0)? else { break };
             let ping = PingRow::read(bytes.value())?;
-            (n, arrival) = (ping.n.saturating_sub(1), ping.previous);
+            expect_place((ping.check, ping.n), (check, n))?;
+            (n, arrival) = (n - 1, ping.previous);
             chain.push(ping);
         }
-        if n >= down_to.max(1) {
+        if n >= down_to {
             let kept = self.transaction.open_table(KEPT_PINGS)?;
             for row in kept.range((check.0, down_to)..=(check.0, n))?.rev() {
-                chain.push(PingRow::read(row?.1.value())?);
+                let (place, bytes) = row?;
+                // A log limit that was raised leaves a gap above what was kept before.
+                if place.value().1 != n {
+                    break;
+                }
+                let ping = PingRow::read(bytes.value())?;
+                expect_place((ping.check, ping.n), (check, n))?;
+                n -= 1;
+                chain.push(ping);
             }
         }
         Ok(chain)
@@ -260,7 +276,8 @@ impl Snapshot {
         while n > wanted {
             let Some(bytes) = pings.get(arrival.0)? else { break };
             let row: PingRow<'_> = record::decode(bytes.value())?;
-            (n, arrival) = (row.n.saturating_sub(1), Arrival(row.previous));
+            expect_place((CheckId(row.check), row.n), (check, n))?;
+            (n, arrival) = (n - 1, Arrival(row.previous));
         }
         if n == wanted
             && let Some(body) = self.transaction.open_table(BODIES)?.get(arrival.0)?
@@ -270,4 +287,9 @@ impl Snapshot {
         let kept = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
         Ok(kept.map(|body| body.value().to_vec()))
     }
+}
+
+/// Each step of a chain leads to the ping before, so that no row, however it came to be, makes a reader walk for ever.
+fn expect_place(found: (CheckId, u64), expected: (CheckId, u64)) -> Result<(), StoreError> {
+    if found == expected { Ok(()) } else { Err(record::corrupt::<PingRow<'_>>(&"it does not continue the chain of its check")) }
 }
