@@ -8,7 +8,7 @@ use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
 use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
 use overdue::engine::command::{Command, NewProject, Outcome};
-use overdue::engine::{self, Config, Handle};
+use overdue::engine::{self, Config, Handle, Thresholds};
 use overdue::http;
 use overdue::random::Random;
 use overdue::store::Medium;
@@ -75,7 +75,13 @@ impl Server {
     /// The same on a given medium.
     pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::Config)) -> Self {
         let clock = ManualClock::at(START);
-        let config = Config { medium, clock: Clock::Manual(Arc::clone(&clock)), random: Random::seeded(1), ping_body_limit: 1000 };
+        let config = Config {
+            medium,
+            clock: Clock::Manual(Arc::clone(&clock)),
+            random: Random::seeded(1),
+            ping_body_limit: 1000,
+            thresholds: Thresholds::default(),
+        };
         let (handle, writer) = engine::open(config).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -21,7 +21,13 @@ struct Talk {
 }
 
 fn talk(capacity: usize, room: usize) -> Talk {
-    let config = engine::Config { medium: Medium::memory(), clock: Clock::System, random: Random::seeded(1), ping_body_limit: 0 };
+    let config = engine::Config {
+        medium: Medium::memory(),
+        clock: Clock::System,
+        random: Random::seeded(1),
+        ping_body_limit: 0,
+        thresholds: engine::Thresholds::default(),
+    };
     let (handle, writer) = engine::open(config).unwrap();
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
