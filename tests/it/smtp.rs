@@ -95,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
         loop {
             let from = reply.len();
             self.0.read_line(&mut reply).await.unwrap();
-            if reply[from..].as_bytes().get(3) != Some(&b'-') {
+            if reply.as_bytes()[from..].get(3) != Some(&b'-') {
                 assert!(reply.starts_with(code), "{code} expected, {reply:?} heard");
                 return reply;
             }
