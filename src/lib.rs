@@ -33,12 +33,15 @@
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
 //! - API keys are kept as hashes and compared in constant time. No key and no check's UUID is logged.
 
+pub mod admin;
 pub mod channel;
+pub mod cli;
 pub mod clock;
 pub mod domain;
 pub mod engine;
 pub mod http;
 pub mod random;
+pub mod serve;
 pub mod smtp;
 pub mod store;
 pub mod wheel;

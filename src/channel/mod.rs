@@ -7,6 +7,7 @@ mod webhook;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::domain::project::ChannelSettings;
 pub use email::Email;
 pub use sms::Sms;
 pub use webhook::Webhook;
@@ -98,8 +99,17 @@ impl Settings {
         .map_err(refused)
     }
 
+    /// The kind they are for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Email(_) => Kind::Email,
+            Self::Sms(_) => Kind::Sms,
+            Self::Webhook(_) => Kind::Webhook,
+        }
+    }
+
     /// The keys and values from which [`parse`](Self::parse) makes the same settings.
-    pub fn pairs(&self) -> Box<[(Box<str>, Box<str>)]> {
+    pub fn pairs(&self) -> ChannelSettings {
         let given = match self {
             Self::Email(email) => email.given(),
             Self::Sms(sms) => sms.given(),

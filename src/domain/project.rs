@@ -106,6 +106,14 @@ impl std::fmt::Debug for PingKey {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
+impl KeyHash {
+    /// The hash of an API key.
+    pub fn of(key: &str) -> Self {
+        use sha2::Digest as _;
+        Self(sha2::Sha256::digest(key).into())
+    }
+}
+
 impl std::fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyHash(..)")
@@ -161,5 +169,8 @@ pub struct Channel {
     /// The name of its kind; only the room of channels knows what kinds there are.
     pub kind: Box<str>,
     /// What the kind needs, already validated by it.
-    pub settings: Box<[(Box<str>, Box<str>)]>,
+    pub settings: ChannelSettings,
 }
+
+/// Keys and values of a channel's settings.
+pub type ChannelSettings = Box<[(Box<str>, Box<str>)]>;

@@ -7,7 +7,7 @@ use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Origin};
-use crate::domain::project::{Channel, Key, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelSettings, Key, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
@@ -48,6 +48,15 @@ pub enum Command {
     RevokeKey(KeyId),
     /// Make a channel.
     CreateChannel(Box<NewChannel>),
+    /// Change a channel; what is `None` stays. Settings are already validated for its kind.
+    SetChannel {
+        /// Which.
+        channel: ChannelId,
+        /// Its new name.
+        name: Option<Box<str>>,
+        /// Its new settings, in place of all it had.
+        settings: Option<ChannelSettings>,
+    },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
 }
@@ -146,7 +155,7 @@ pub struct NewChannel {
     /// The name of its kind.
     pub kind: Box<str>,
     /// What the kind needs.
-    pub settings: Box<[(Box<str>, Box<str>)]>,
+    pub settings: ChannelSettings,
 }
 
 /// What a command came to, once it is on disk.
@@ -164,7 +173,7 @@ pub enum Outcome {
     Project(Box<Project>),
     /// The key as it was made.
     Key(Box<Key>),
-    /// The channel as it was made.
+    /// The channel as it is now.
     Channel(Box<Channel>),
     /// It is done and there is nothing to tell.
     Done,

@@ -77,6 +77,7 @@ impl Ledger {
             Command::CreateKey(project, secret) => self.create_key(project, secret, now),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),
+            Command::SetChannel { channel, name, settings } => self.set_channel(channel, name, settings),
             Command::DeleteChannel(id) => self.delete_channel(id),
         }
     }

@@ -8,7 +8,7 @@ use super::{Applied, Ledger};
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, Key, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelSettings, Key, Project, ProjectName, Secret};
 
 impl Ledger {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -61,9 +61,16 @@ impl Ledger {
     pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
         let NewChannel { uuid, project, name, kind, settings } = request;
         self.state.household(project).ok_or(Refusal::NotFound)?;
-        let channel = Channel { id: ChannelId(self.next_id()), uuid, project, name, kind, settings };
-        self.change(Change::Channel(Arc::new(channel.clone())));
-        Ok(Outcome::Channel(Box::new(channel)))
+        let id = ChannelId(self.next_id());
+        Ok(self.put_channel(Channel { id, uuid, project, name, kind, settings }))
+    }
+
+    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<Box<str>>, settings: Option<ChannelSettings>) -> Applied {
+        let channel = self.state.households().find_map(|household| household.channels.get(&id)).ok_or(Refusal::NotFound)?;
+        let mut channel = Channel::clone(channel);
+        channel.name = name.unwrap_or(channel.name);
+        channel.settings = settings.unwrap_or(channel.settings);
+        Ok(self.put_channel(channel))
     }
 
     pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
@@ -91,5 +98,10 @@ impl Ledger {
     fn put_project(&mut self, project: Project) -> Outcome {
         self.change(Change::Project(Arc::new(project.clone())));
         Outcome::Project(Box::new(project))
+    }
+
+    fn put_channel(&mut self, channel: Channel) -> Outcome {
+        self.change(Change::Channel(Arc::new(channel.clone())));
+        Outcome::Channel(Box::new(channel))
     }
 }

@@ -1,0 +1,133 @@
+//! Asks the server that runs on a data directory, or opens the database when none does.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::line;
+use super::request::{Reply, Request};
+use super::{SOCKET_NAME, perform};
+use crate::clock::Clock;
+use crate::engine::{self, Handle, Writer};
+use crate::random::Random;
+use crate::store::{FILE_NAME, Medium, StoreError};
+
+/// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait before looking again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of a reply; a list of a hundred thousand channels is shorter.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub enum AskError {
+    /// The database is not there, and only making a project makes one.
+    NoDatabase(PathBuf),
+    /// A server holds the database, and was silent for ten seconds.
+    Silent(PathBuf),
+    /// A server took the request and went away.
+    HungUp,
+    /// A server answered what this release cannot read.
+    Unreadable(String),
+    /// The socket cannot be used.
+    Socket(PathBuf, io::Error),
+    /// The database cannot be opened.
+    Store(StoreError),
+    /// No thread can be started, or it died.
+    Thread,
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDatabase(directory) => write!(
+                f,
+                "there is no database in {}: give its directory with --data, or make one with `overdue serve` or `overdue project create`",
+                directory.display()
+            ),
+            Self::Silent(directory) => write!(
+                f,
+                "a server is running on {} but does not answer: look at its log, or stop it and try again; a change may or may not have been made",
+                directory.display()
+            ),
+            Self::HungUp => f.write_str("the server stopped before it answered: a change may or may not have been made"),
+            Self::Unreadable(reason) => f.write_str(reason),
+            Self::Socket(path, error) => write!(f, "cannot talk to the server on {}: {error}", path.display()),
+            Self::Store(error) => error.fmt(f),
+            Self::Thread => f.write_str("the thread that writes the database could not do its work"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Who can answer.
+enum Way {
+    Server(UnixStream),
+    Database(Handle, Box<Writer>),
+}
+
+/// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes.
+pub async fn ask(directory: &Path, request: Request) -> Result<Reply, AskError> {
+    let silent = |_| AskError::Silent(directory.into());
+    match timeout(PATIENCE, way(directory, matches!(request, Request::CreateProject { .. }))).await.map_err(silent)?? {
+        Way::Server(stream) => timeout(PATIENCE, exchange(stream, &request, directory)).await.map_err(silent)?,
+        Way::Database(handle, writer) => {
+            let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
+            let reply = perform(&handle, request).await;
+            handle.close();
+            running.join().map_err(|_| AskError::Thread)?;
+            Ok(reply)
+        }
+    }
+}
+
+/// Finds a way. A server that is starting or stopping holds the database but has no socket: that passes.
+async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
+    let path = directory.join(SOCKET_NAME);
+    loop {
+        use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
+        match UnixStream::connect(&path).await {
+            Ok(stream) => return Ok(Way::Server(stream)),
+            // No socket, one left behind, or a path that no socket can have.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => {
+                if !may_make && !directory.join(FILE_NAME).exists() {
+                    return Err(AskError::NoDatabase(directory.into()));
+                }
+                match open(directory) {
+                    Err(StoreError::InUse(_)) => {}
+                    opened => return opened.map(|(handle, writer)| Way::Database(handle, Box::new(writer))).map_err(AskError::Store),
+                }
+            }
+            // More clients than it can accept.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(AskError::Socket(path, error)),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
+    let medium = Medium::Directory(directory.into());
+    // No ping comes this way, so none is cut.
+    let thresholds = engine::Thresholds::default();
+    engine::open(engine::Config { medium, clock: Clock::System, random: Random::System, ping_body_limit: 0, thresholds })
+}
+
+async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -> Result<Reply, AskError> {
+    let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
+    let request = line::encode(request).map_err(|error| refused(error.into()))?;
+    stream.write_all(&request).await.map_err(refused)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).take(MOST_BYTES).read_until(b'\n', &mut line).await.map_err(refused)?;
+    if !line.ends_with(b"\n") {
+        return Err(AskError::HungUp);
+    }
+    line::decode(&line).map_err(AskError::Unreadable)
+}

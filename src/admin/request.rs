@@ -1,0 +1,218 @@
+//! What can be asked, in domain types that are parsed while a request is read, and what is answered.
+//!
+//! Requests and replies may hold secrets, so they have no `Debug`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::channel::Settings;
+use crate::domain::project::{Access, ProjectName};
+
+/// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only one, its name.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", rename_all_fields = "snake_case", deny_unknown_fields)]
+#[allow(missing_docs, reason = "fields are named like the flags of the command line, where each is explained")]
+pub enum Request {
+    /// Makes a project; answered with its UUID.
+    CreateProject {
+        #[serde(with = "form::project_name")]
+        name: ProjectName,
+        check_limit: CheckLimit,
+        ping_log_limit: u32,
+    },
+    /// Changes a project; what is `None` stays.
+    SetProject {
+        project: String,
+        #[serde(default, with = "form::optional_project_name")]
+        name: Option<ProjectName>,
+        check_limit: Option<CheckLimit>,
+        ping_log_limit: Option<u32>,
+    },
+    /// Removes a project with all that belongs to it.
+    DeleteProject { project: String },
+    /// Every project, oldest first.
+    ListProjects {},
+    /// Makes a key; answered with the key itself, which cannot be shown again unless it is a ping key.
+    CreateKey {
+        project: String,
+        #[serde(with = "form::access")]
+        access: Access,
+    },
+    /// Removes a key.
+    RevokeKey { id: u64 },
+    /// The keys of a project or of all, oldest first.
+    ListKeys { project: Option<String>, show_ping_keys: bool },
+    /// Makes a channel; answered with its UUID.
+    CreateChannel {
+        project: String,
+        name: ChannelName,
+        #[serde(with = "form::settings")]
+        settings: Settings,
+    },
+    /// Changes a channel; what is `None` stays, and settings replace all there were.
+    SetChannel { project: Option<String>, channel: String, name: Option<ChannelName>, settings: Option<Vec<(String, String)>> },
+    /// Removes a channel, from all checks too.
+    DeleteChannel { project: Option<String>, channel: String },
+    /// The channels of a project or of all, oldest first.
+    ListChannels { project: Option<String>, show_settings: bool },
+}
+
+/// How many checks a project may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckLimit {
+    /// As many as one likes.
+    None,
+    /// So many.
+    At(u32),
+}
+
+impl CheckLimit {
+    /// Reads a number or `none`.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "none" => Ok(Self::None),
+            number => number.parse().map(Self::At).map_err(|_| "give a number of checks, or none for no limit"),
+        }
+    }
+
+    /// The limit, `None` for no limit.
+    pub fn get(self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::At(limit) => Some(limit),
+        }
+    }
+}
+
+/// A channel's name: at most 100 characters without control characters. It may be empty and need not be unique.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ChannelName(String);
+
+impl ChannelName {
+    /// Refuses more than 100 characters and control characters; the message says which.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            _ if text.chars().count() > 100 => Err("a channel's name has at most 100 characters"),
+            _ if text.chars().any(char::is_control) => Err("a channel's name has no control characters"),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
+impl TryFrom<String> for ChannelName {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ChannelName> for String {
+    fn from(name: ChannelName) -> Self {
+        name.0
+    }
+}
+
+/// What is answered.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// It is done and there is nothing to tell.
+    Done,
+    /// The UUID of what was made, or the key that was made.
+    Made(String),
+    /// See [`Request::ListProjects`].
+    Projects(Vec<ProjectRow>),
+    /// See [`Request::ListKeys`].
+    Keys(Vec<KeyRow>),
+    /// See [`Request::ListChannels`].
+    Channels(Vec<ChannelRow>),
+    /// The request can never be right; the reason says what to change in it.
+    Invalid(String),
+    /// The request does not fit what there is, or cannot be carried out now; the reason says what to do.
+    Refused(String),
+}
+
+/// A project in a list.
+#[derive(Serialize, Deserialize)]
+#[allow(missing_docs, reason = "see `domain::project::Project`")]
+pub struct ProjectRow {
+    pub uuid: Uuid,
+    pub name: String,
+    /// How many it has.
+    pub checks: usize,
+    pub check_limit: Option<u32>,
+    pub ping_log_limit: u32,
+}
+
+/// A key in a list.
+#[derive(Serialize, Deserialize)]
+pub struct KeyRow {
+    /// What `key revoke` takes.
+    pub id: u64,
+    /// The name of its project.
+    pub project: String,
+    /// The word of the command line.
+    pub access: String,
+    /// When it was made, RFC 3339.
+    pub created: String,
+    /// The key itself, if it is a ping key and was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// A channel in a list.
+#[derive(Serialize, Deserialize)]
+pub struct ChannelRow {
+    /// What checks and commands name it by.
+    pub uuid: Uuid,
+    /// The name of its project.
+    pub project: String,
+    /// The word of the command line.
+    pub kind: String,
+    /// Its name, maybe empty.
+    pub name: String,
+    /// What it was set to, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<BTreeMap<String, String>>,
+}
+
+/// How domain types stand in JSON.
+mod form {
+    /// A module for `serde(with)`: text on the wire, a domain type in hand.
+    macro_rules! text {
+        ($name:ident, $type:ty, $write:expr, $parse:expr) => {
+            pub(super) mod $name {
+                use super::super::*;
+
+                pub(crate) fn serialize<S: serde::Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+                    Serialize::serialize(&$write(value), to)
+                }
+
+                pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
+                    $parse(Deserialize::deserialize(from)?).map_err(serde::de::Error::custom)
+                }
+            }
+        };
+    }
+
+    text!(project_name, ProjectName, ProjectName::as_str, |text: String| ProjectName::parse(&text));
+    text!(
+        optional_project_name,
+        Option<ProjectName>,
+        |name: &Option<ProjectName>| name.as_ref().map(|name| name.as_str().to_owned()),
+        |text: Option<String>| { text.map(|text| ProjectName::parse(&text)).transpose() }
+    );
+    text!(access, Access, |access: &Access| access.name(), |text: String| Access::parse(&text).ok_or("no such access"));
+    text!(settings, Settings, |settings: &Settings| (settings.kind().name(), settings.pairs()), |(kind, pairs): (
+        String,
+        Vec<(String, String)>
+    )| {
+        let kind = crate::channel::Kind::parse(&kind).ok_or("no such kind of channel")?;
+        Settings::parse(kind, pairs).map_err(|error| error.to_string())
+    });
+}

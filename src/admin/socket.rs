@@ -1,0 +1,142 @@
+//! The listener on the socket, which only the owner of the data directory can connect to.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::line;
+use super::request::{Reply, Request};
+use super::{SOCKET_NAME, perform};
+use crate::engine::Handle;
+
+/// Connections at the same time; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 16;
+/// Bytes of a request; the largest that makes sense sets a webhook with a body and many headers.
+const MOST_BYTES: u64 = 256 << 10;
+/// How long a client may take to send a request or to read a reply.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait when the system has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub enum SocketError {
+    /// Its path does not fit an address of a socket.
+    PathTooLong(PathBuf),
+    /// Something else lies in its place.
+    Occupied(PathBuf),
+    /// The system refused it.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PathTooLong(path) => {
+                write!(
+                    f,
+                    "the path of the admin socket, {}, is too long for a socket: choose a shorter data directory with --data",
+                    path.display()
+                )
+            }
+            Self::Occupied(path) => write!(f, "{} is no socket and lies where the admin socket has to be: move it away", path.display()),
+            Self::Io(path, error) => write!(f, "cannot listen on the admin socket {}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+/// A socket that is listened on. Its file goes when it is dropped.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!("the admin socket {} cannot be removed: {error}", self.path.display());
+        }
+    }
+}
+
+impl Socket {
+    /// Listens in this data directory, in which the caller has the database open: so a socket that is there already was left behind.
+    pub fn bind(directory: &Path) -> Result<Self, SocketError> {
+        let path = directory.join(SOCKET_NAME);
+        let refused = |error| SocketError::Io(path.clone(), error);
+        match fs::symlink_metadata(&path) {
+            Ok(there) if there.file_type().is_socket() => fs::remove_file(&path).map_err(refused)?,
+            Ok(_) => return Err(SocketError::Occupied(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(refused(error)),
+        }
+        let listener = UnixListener::bind(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => SocketError::PathTooLong(path.clone()),
+            _ => refused(error),
+        })?;
+        // To connect takes the permission to write; the directory lets nobody else in anyway.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Answers requests until `stop` holds true and those that are being carried out are answered.
+    pub async fn serve(self, handle: Handle, mut stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, handle.clone(), stop.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!("no admin connection can be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(self);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// Answers one request after another.
+async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Receiver<bool>) {
+    let (read, mut write) = stream.split();
+    let mut read = BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES).read_until(b'\n', &mut line)).await };
+        let arrived = tokio::select! {
+            arrived = reading => matches!(arrived, Ok(Ok(_))),
+            _ = stop.wait_for(|stop| *stop) => false,
+        };
+        let (whole, too_long) = (line.ends_with(b"\n"), line.len() as u64 == MOST_BYTES);
+        let reply = match arrived {
+            true if whole => match line::decode::<Request>(&line) {
+                Ok(request) => perform(&handle, request).await,
+                Err(reason) => Reply::Invalid(reason),
+            },
+            true if too_long => Reply::Invalid(format!("a request has at most {MOST_BYTES} bytes")),
+            _ => return,
+        };
+        let Ok(reply) = line::encode(&reply) else { return };
+        if !matches!(timeout(PATIENCE, write.write_all(&reply)).await, Ok(Ok(()))) || !whole {
+            return;
+        }
+    }
+}

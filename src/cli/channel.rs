@@ -1,0 +1,136 @@
+//! `overdue channel`: the flags of its subcommands.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Subcommand};
+
+use super::{Failure, Question};
+use crate::admin::{ChannelName, ChannelRow, Request};
+use crate::channel::{Kind, Settings};
+
+#[derive(Subcommand)]
+pub(super) enum ChannelCommand {
+    /// Make a channel and print its UUID
+    Create {
+        /// Name or UUID of its project
+        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
+        project: String,
+
+        /// How it notifies
+        #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
+        kind: Kind,
+
+        /// Its name, which others may have too
+        #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
+        name: ChannelName,
+
+        #[command(flatten)]
+        settings: SettingsArgs,
+    },
+    /// List the channels
+    List {
+        /// Name or UUID of the one project to list
+        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
+        project: Option<String>,
+
+        /// Show settings, which may hold secrets
+        #[arg(long, env = "OVERDUE_SHOW_SETTINGS")]
+        show_settings: bool,
+
+        /// Print JSON
+        #[arg(long, env = "OVERDUE_JSON")]
+        json: bool,
+    },
+    /// Give a channel another name
+    Rename {
+        #[command(flatten)]
+        which: Which,
+
+        /// Its new name
+        #[arg(value_parser = ChannelName::parse)]
+        name: ChannelName,
+    },
+    /// Give a channel other settings in place of all that it had
+    Set {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        settings: SettingsArgs,
+    },
+    /// Delete a channel; checks are no longer assigned to it
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct Which {
+    /// Its UUID, or its name if no other channel has it
+    channel: String,
+
+    /// Name or UUID of its project, to look for the name in that one alone
+    #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
+    project: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct SettingsArgs {
+    /// A setting: email to=; sms to=; webhook down-url= up-url= method= body= header.NAME=
+    #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+
+    /// File with more settings, one on each line, so that secrets stand in no command line
+    #[arg(long, env = "OVERDUE_SET_FILE", value_name = "FILE")]
+    set_file: Option<PathBuf>,
+}
+
+fn kind() -> impl clap::builder::TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|word| Kind::parse(&word).ok_or("no such kind"))
+}
+
+fn setting(text: &str) -> Result<(String, String), &'static str> {
+    text.split_once('=').map(|(key, value)| (key.into(), value.into())).ok_or("a setting is KEY=VALUE")
+}
+
+impl SettingsArgs {
+    fn pairs(self) -> Result<Vec<(String, String)>, Failure> {
+        let mut pairs = self.set;
+        if let Some(path) = self.set_file {
+            let told = |reason: String| Failure::usage(format!("cannot use the settings in {}: {reason}", path.display()));
+            let text = std::fs::read_to_string(&path).map_err(|error| told(error.to_string()))?;
+            for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+                pairs.push(setting(line).map_err(|reason| told(format!("line {}: {reason}", number + 1)))?);
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+impl ChannelCommand {
+    /// What is asked.
+    pub(super) fn question(self) -> Result<Question, Failure> {
+        Ok(match self {
+            Self::Create { project, kind, name, settings } => {
+                let settings = Settings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
+                Request::CreateChannel { project, name, settings }.into()
+            }
+            Self::List { project, show_settings, json } => Question { request: Request::ListChannels { project, show_settings }, json },
+            Self::Rename { which: Which { channel, project }, name } => {
+                Request::SetChannel { project, channel, name: Some(name), settings: None }.into()
+            }
+            Self::Set { which: Which { channel, project }, settings } => {
+                Request::SetChannel { project, channel, name: None, settings: Some(settings.pairs()?) }.into()
+            }
+            Self::Delete { which: Which { channel, project } } => Request::DeleteChannel { project, channel }.into(),
+        })
+    }
+}
+
+/// A row of the table.
+pub(super) fn cells(row: &ChannelRow) -> [String; 5] {
+    let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
+    [row.uuid.to_string(), row.project.clone(), row.kind.clone(), row.name.clone(), settings]
+}

@@ -1,0 +1,21 @@
+//! `overdue compact`: makes the database file as small as what it holds.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::Failure;
+use crate::store::{FILE_NAME, Medium, Store};
+
+/// Compacts the database of this directory and says what was gained.
+pub(super) fn run(directory: &Path) -> Result<(), Failure> {
+    let path = directory.join(FILE_NAME);
+    let size = || std::fs::metadata(&path).map(|there| there.len());
+    let before = size().map_err(|error| Failure::other(format!("there is no database at {}: {error}", path.display())))?;
+    let mut store = Store::open(&Medium::Directory(directory.into())).map_err(Failure::other)?;
+    store.compact().map_err(Failure::other)?;
+    drop(store);
+    let after = size().map_err(Failure::other)?;
+    // The work is done, whether or not anybody reads about it.
+    let _ = writeln!(io::stderr(), "overdue: {} has {after} bytes, {} less than before", path.display(), before.saturating_sub(after));
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The command line: every subcommand and flag, stated once with its help, its environment variable and its default.
+//!
+//! What was typed (clap's structures) becomes what the program works with (an admin request, the configuration of the server); past
+//! that border nothing is looked at again.
+
+mod channel;
+mod compact;
+mod data;
+mod key;
+mod project;
+mod serve;
+mod table;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::admin::{self, Reply, Request};
+
+/// Tells you when a scheduled job did not report.
+#[derive(Parser)]
+#[command(name = "overdue", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    /// Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]
+    #[arg(long, global = true, env = "OVERDUE_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server
+    Serve(serve::ServeArgs),
+    /// Make, list, change and delete projects
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
+    /// Make, list and revoke API keys and ping keys
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Make, list, change and delete notification channels
+    #[command(subcommand)]
+    Channel(channel::ChannelCommand),
+    /// Give back the disk space that the database no longer uses, while no server runs
+    Compact,
+}
+
+/// Why a command failed: one line for a person, and the exit status.
+struct Failure {
+    status: u8,
+    message: String,
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "so that they stand in `map_err`")]
+impl Failure {
+    /// What was typed cannot be right.
+    fn usage(message: impl ToString) -> Self {
+        Self { status: 2, message: message.to_string() }
+    }
+
+    /// What was typed could be right, but it did not work.
+    fn other(message: impl ToString) -> Self {
+        Self { status: 1, message: message.to_string() }
+    }
+}
+
+/// What a subcommand of the admin door asks, and how its reply is shown.
+struct Question {
+    request: Request,
+    json: bool,
+}
+
+impl From<Request> for Question {
+    fn from(request: Request) -> Self {
+        Self { request, json: false }
+    }
+}
+
+/// Runs the command line `words`, the first of which is the program's name, and gives its exit status.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<_> = words.into_iter().collect();
+    let program = words.first().map(PathBuf::from).unwrap_or_default();
+    let done = match Cli::try_parse_from(words) {
+        Ok(cli) => dispatch(cli, &program),
+        Err(error) => help_or_usage(&error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { status, message }) => {
+            // With nobody left to tell, the exit status has to do.
+            let _ = writeln!(io::stderr(), "overdue: {message}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
+    let data = data::directory(cli.data, |name| std::env::var_os(name)).map_err(Failure::usage)?;
+    match cli.command {
+        Command::Serve(args) => crate::serve::run(args.config(data, program)).map_err(Failure::other),
+        Command::Project(command) => ask(&data, command.into()),
+        Command::Key(command) => ask(&data, command.into()),
+        Command::Channel(command) => ask(&data, command.question()?),
+        Command::Compact => compact::run(&data),
+    }
+}
+
+/// Puts the question to the server, or to the database, and shows the answer.
+fn ask(data: &Path, question: Question) -> Result<(), Failure> {
+    let Question { request, json } = question;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+    let shown = match runtime.block_on(admin::ask(data, request)).map_err(Failure::other)? {
+        Reply::Done => Ok(()),
+        Reply::Made(text) => table::lines(&[text]),
+        Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
+        Reply::Keys(rows) => table::show(&rows, json, &["ID", "PROJECT", "ACCESS", "CREATED", "KEY"], key::cells),
+        Reply::Channels(rows) => table::show(&rows, json, &["UUID", "PROJECT", "KIND", "NAME", "SETTINGS"], channel::cells),
+        Reply::Invalid(reason) => return Err(Failure::usage(reason)),
+        Reply::Refused(reason) => return Err(Failure::other(reason)),
+    };
+    shown.map_err(|error| Failure::other(format!("cannot write the answer: {error}")))
+}
+
+/// Help and version go to standard output and are no failure; an error becomes one line.
+fn help_or_usage(error: &clap::Error) -> Result<(), Failure> {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader that has seen enough closes the pipe.
+        let _ = error.print();
+        return Ok(());
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = io::stderr().write_all(text.as_bytes());
+        return Err(Failure::usage("say what to do: one of the commands above"));
+    }
+    Err(Failure::usage(one_line(&text)))
+}
+
+/// The part of clap's message that says what is wrong, and its tip; the usage that follows is left to `--help`.
+fn one_line(text: &str) -> String {
+    let text = text.split("\nUsage:").next().unwrap_or_default().split("\nFor more information").next().unwrap_or_default();
+    let text = text.replace("\n\n  tip:", ";");
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ").trim_start_matches("error: ").to_owned() + " (see --help)"
+}
+
+#[cfg(test)]
+mod tests;

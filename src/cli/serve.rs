@@ -1,0 +1,70 @@
+//! `overdue serve`: its flags.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ipnet::IpNet;
+use tracing::level_filters::LevelFilter;
+
+use crate::http::BaseUrl;
+use crate::serve::Config;
+
+#[derive(Args)]
+pub(super) struct ServeArgs {
+    /// Address and port to take HTTP requests on; may be given several times
+    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = "127.0.0.1:8000", value_parser = address)]
+    listen: Vec<SocketAddr>,
+
+    /// URL under which the service is reached, with its path if it has one [default: the first listen address]
+    #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
+    base_url: Option<BaseUrl>,
+
+    /// Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; may be given several times
+    #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
+    trusted_proxy: Vec<IpNet>,
+
+    /// Bytes of a ping's body that are stored
+    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
+    ping_body_limit: u32,
+
+    /// API requests a minute for each key; 0 for no limit
+    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100)]
+    api_rate: u32,
+
+    /// API requests that a key may make at once after a pause
+    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000)]
+    api_burst: u32,
+
+    /// How much is logged: off, error, warn, info, debug or trace
+    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
+    log: LevelFilter,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
+}
+
+/// A network, or a single address.
+fn network(text: &str) -> Result<IpNet, &'static str> {
+    let single = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| single()).map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
+}
+
+impl ServeArgs {
+    /// What the server works with.
+    pub(super) fn config(self, data: PathBuf, program: &Path) -> Config {
+        Config {
+            data,
+            program: program.into(),
+            listen: self.listen,
+            base_url: self.base_url,
+            trusted_proxies: self.trusted_proxy,
+            // A u32 fits a usize on every target with sockets.
+            ping_body_limit: self.ping_body_limit as usize,
+            api_rate: self.api_rate,
+            api_burst: self.api_burst,
+            log: self.log,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What goes to standard output: tables for people, JSON for programs.
+
+use std::io::{self, ErrorKind, Write as _};
+
+use serde::Serialize;
+
+/// Writes the lines to standard output.
+pub(super) fn lines(lines: &[String]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all((lines.join("\n") + "\n").as_bytes())?;
+    out.flush()
+}
+
+/// Shows a list: as one JSON array, or as a table under these headings. A reader that has seen enough may close the pipe.
+pub(super) fn show<R: Serialize, const N: usize>(
+    rows: &[R],
+    json: bool,
+    headings: &[&str; N],
+    cells: impl Fn(&R) -> [String; N],
+) -> io::Result<()> {
+    let text = if json { vec![serde_json::to_string(rows)?] } else { table(headings, rows.iter().map(cells)) };
+    match lines(&text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        shown => shown,
+    }
+}
+
+/// Columns as wide as their widest cell, those without anything in them left out.
+fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
+    let rows: Vec<_> = rows.collect();
+    let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());
+    let columns: Vec<_> = (0..N).map(|column| widths(column).max().unwrap_or(1)).collect();
+    let line = |cells: Vec<&str>| {
+        let cells = cells.into_iter().zip(headings).zip(&columns).filter(|(_, widest)| **widest > 0);
+        let padded = cells.map(|((cell, heading), widest)| format!("{cell:<width$}", width = heading.len().max(*widest)));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let heading = line(headings.to_vec());
+    std::iter::once(heading).chain(rows.iter().map(|row| line(row.iter().map(String::as_str).collect()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_empty_ones_are_left_out() {
+        let rows = [["Žofie ☎", "", "1"], ["b", "", "22"]].map(|row| row.map(String::from));
+        assert_eq!(table(&["NAME", "KEY", "N"], rows.into_iter()), ["NAME     N", "Žofie ☎  1", "b        22"]);
+        assert_eq!(table(&["NAME", "N"], std::iter::empty()), ["NAME  N"]);
+    }
+}

@@ -1,0 +1,58 @@
+use std::collections::BTreeSet;
+
+use clap::CommandFactory as _;
+
+use super::*;
+
+/// Every subcommand, the outermost included.
+fn all(command: &clap::Command) -> Vec<&clap::Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+}
+
+#[test]
+fn the_tree_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_flag_has_its_variable_and_help() {
+    let mut tree = Cli::command();
+    tree.build();
+    let mut seen = BTreeSet::new();
+    for command in all(&tree) {
+        for flag in command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str())) {
+            assert!(flag.get_help().is_some(), "{} {}", command.get_name(), flag.get_id());
+            let Some(name) = flag.get_long() else { continue };
+            let variable = format!("OVERDUE_{}", name.replace('-', "_").to_uppercase());
+            assert_eq!(flag.get_env().and_then(|env| env.to_str()), Some(variable.as_str()), "{} --{name}", command.get_name());
+            seen.insert(name.to_owned());
+        }
+    }
+    assert!(["data", "listen", "set-file", "ping-log-limit"].iter().all(|name| seen.contains(*name)), "{seen:?}");
+}
+
+#[test]
+fn errors_are_one_line() {
+    for (words, line) in [
+        (
+            &["serve", "--listen", "x"][..],
+            "invalid value 'x' for '--listen <ADDR:PORT>': give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000 (see --help)",
+        ),
+        (&["serve", "--liste", "x"], "unexpected argument '--liste' found; a similar argument exists: '--listen' (see --help)"),
+        (&["key", "create"], "the following required arguments were not provided: --project <NAME> --access <ACCESS> (see --help)"),
+        (
+            &["project", "set", "a"],
+            "the following required arguments were not provided: <--check-limit <N|none>|--ping-log-limit <N>> (see --help)",
+        ),
+        (&["project", "create", ""], "invalid value '' for '<NAME>': a project's name cannot be empty (see --help)"),
+        (
+            &["project", "create", "a", "--check-limit", "-1"],
+            "invalid value '-1' for '--check-limit <N|none>': give a number of checks, or none for no limit (see --help)",
+        ),
+        (&["prject"], "unrecognized subcommand 'prject'; a similar subcommand exists: 'project' (see --help)"),
+    ] {
+        let error = Cli::try_parse_from(["overdue"].iter().chain(words)).err().unwrap();
+        assert_eq!(one_line(&error.render().to_string()), line);
+        assert_eq!(help_or_usage(&error).err().unwrap().status, 2);
+    }
+}

@@ -1,0 +1,54 @@
+//! What a database without a project gets, so that the first ping is one pasted line away.
+
+use std::path::Path;
+
+use crate::admin::{self, CheckLimit, Reply, Request};
+use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, ProjectName};
+use crate::engine::Handle;
+use crate::http::BaseUrl;
+
+/// The project's name.
+const PROJECT: &str = "default";
+
+/// Makes a project with a ping key, but no API key (contract, Authentication), and says what to do with it.
+///
+/// # Errors
+/// Why the project or the key could not be made.
+pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
+    let name = ProjectName::parse(PROJECT)?;
+    made(handle, Request::CreateProject { name, check_limit: CheckLimit::None, ping_log_limit: DEFAULT_PING_LOG_LIMIT }).await?;
+    let ping_key = made(handle, Request::CreateKey { project: PROJECT.into(), access: Access::Ping }).await?;
+    let (program, data) = (quoted(&program.to_string_lossy()), quoted(&data.to_string_lossy()));
+    let url = quoted(&format!("{}/ping/{ping_key}/my-first-check?create=1", base_url.as_str()));
+    Ok(format!(
+        "\nThis database is new: it has a project \"{PROJECT}\" with a ping key now.\n\n\
+         Create a check and ping it:\n\n    curl {url}\n\n\
+         Make a key for the API:\n\n    {program} key create --data {data} --project {PROJECT} --access read-write\n\n"
+    ))
+}
+
+async fn made(handle: &Handle, request: Request) -> Result<String, String> {
+    match admin::perform(handle, request).await {
+        Reply::Made(text) => Ok(text),
+        Reply::Invalid(reason) | Reply::Refused(reason) => Err(reason),
+        _ => Err("nothing was made".into()),
+    }
+}
+
+/// A word as a POSIX shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for (word, wanted) in [("/var/lib/x", "/var/lib/x"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''"), ("?a=1", "'?a=1'")] {
+            assert_eq!(quoted(word), wanted);
+        }
+    }
+}
