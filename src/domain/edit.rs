@@ -35,6 +35,11 @@ pub struct Edit {
     pub start_kw: Option<Keywords>,
     pub success_kw: Option<Keywords>,
     pub failure_kw: Option<Keywords>,
+    /// An older name of `success_kw`, which wins over it. Like `subject_fail` it turns the search of subjects on, or off when both lists
+    /// are empty then; `filter_subject` wins over that.
+    pub subject: Option<Keywords>,
+    /// An older name of `failure_kw`, which wins over it.
+    pub subject_fail: Option<Keywords>,
     pub filter_subject: Option<bool>,
     pub filter_body: Option<bool>,
     pub filter_http_body: Option<bool>,
@@ -72,6 +77,12 @@ impl Edit {
     pub fn applied(self, settings: &Settings, channels: Option<Box<[ChannelId]>>) -> Settings {
         let old = settings.clone();
         let mut filters = old.filters;
+        let old_names = self.subject.is_some() || self.subject_fail.is_some();
+        let success_kw = self.subject.unwrap_or(old.success_kw);
+        let failure_kw = self.subject_fail.unwrap_or(old.failure_kw);
+        if old_names {
+            filters.subject = !success_kw.is_empty() || !failure_kw.is_empty();
+        }
         for (named, filter) in [
             (self.filter_subject, &mut filters.subject),
             (self.filter_body, &mut filters.body),
@@ -98,8 +109,8 @@ impl Edit {
             manual_resume: self.manual_resume.unwrap_or(old.manual_resume),
             post_only: self.post_only.unwrap_or(old.post_only),
             start_kw: self.start_kw.unwrap_or(old.start_kw),
-            success_kw: self.success_kw.unwrap_or(old.success_kw),
-            failure_kw: self.failure_kw.unwrap_or(old.failure_kw),
+            success_kw: self.success_kw.unwrap_or(success_kw),
+            failure_kw: self.failure_kw.unwrap_or(failure_kw),
             filters,
             channels: channels.unwrap_or(old.channels),
         }

@@ -11,11 +11,14 @@ use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 use crate::store::{Snapshot, Store, StoreError};
 
+/// Pings in one list (contract, Limits).
+const MOST_LISTED: u64 = 1000;
+
 impl Handle {
-    /// The pings of a check, newest first, as far as they are within the log limit.
+    /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
-        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check)) + 1;
+        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(MOST_LISTED)) + 1;
         self.read(|snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 

@@ -64,6 +64,8 @@ pub struct State {
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
+    /// Drawn at random whenever the state is read from the file: the versions of households count anew from there.
+    pub epoch: u64,
 }
 
 impl State {

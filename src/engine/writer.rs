@@ -69,7 +69,8 @@ impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
         let Config { medium, clock, random, ping_body_limit, thresholds } = config;
         let store = Store::open(&medium)?;
-        let (derived, published) = derive(&store, ping_body_limit, thresholds, clock.now())?;
+        let (derived, mut published) = derive(&store, ping_body_limit, thresholds, clock.now())?;
+        published.epoch = u64::from_le_bytes(random.bytes());
         let badge_secret = match derived.badge_secret {
             Some(secret) => secret,
             None => {
@@ -281,7 +282,8 @@ impl Writer {
         let reopened =
             Store::open(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, self.thresholds, now)?, store)));
         match reopened {
-            Ok(((derived, published), store)) => {
+            Ok(((derived, mut published), store)) => {
+                published.epoch = u64::from_le_bytes(self.shared.random.bytes());
                 *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
                 *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
                 self.ledger = derived.ledger;
