@@ -132,18 +132,22 @@ impl Server {
     async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Reply, std::convert::Infallible> {
         let inner = &*self.0;
         let uri = request.uri();
+        let path = inner.config.base_url.inner_path(uri.path());
+        // Where no room answers, the API still speaks JSON.
+        let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
-            return Ok(Fault::UriTooLong.plain());
+            return Ok(refused(Fault::UriTooLong));
         }
-        Ok(match Route::parse(inner.config.base_url.inner_path(uri.path())) {
+        Ok(match Route::parse(path) {
             Some(Route::Ping(to)) => {
                 let client = Client::of(&request, peer, &inner.config.trusted_proxies);
                 ping::answer(&inner.handle, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(inner, endpoint, request).await,
             Some(Route::Badge(badge)) => badge::answer(inner, badge, &request),
-            Some(Route::Health) => health(&inner.handle).await,
-            None => Fault::NotFound.plain(),
+            Some(Route::Health) if is_healthy(&inner.handle).await => reply::text("OK"),
+            Some(Route::Health) => Fault::Unavailable.plain(),
+            None => refused(Fault::NotFound),
         })
     }
 }
@@ -153,9 +157,8 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// 200 while the database answers and takes writes.
-async fn health(handle: &Handle) -> Reply {
+/// Whether the database answers and takes writes.
+pub(crate) async fn is_healthy(handle: &Handle) -> bool {
     let probing = handle.clone();
-    let readable = tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false);
-    if readable && handle.is_writable() { reply::text("OK") } else { Fault::Unavailable.plain() }
+    handle.is_writable() && tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false)
 }

@@ -73,7 +73,7 @@ impl Parameters {
     /// Of several parameters of one name the last counts; all others are ignored.
     fn of<B>(request: &Request<B>) -> Self {
         let mut parameters = Self { rid: Ok(None), create: false };
-        for (name, value) in request::query(request) {
+        for (name, value) in request::query(request.uri()) {
             match name.as_deref() {
                 Some("rid") => parameters.rid = value.as_deref().and_then(hyphenated_uuid).map(Some).ok_or(()),
                 Some("create") => parameters.create = value.as_deref() == Some("1"),

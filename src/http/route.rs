@@ -49,6 +49,17 @@ pub(crate) enum Version {
     V3 = 3,
 }
 
+impl Version {
+    /// The first segments of its addresses.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::V1 => "/api/v1",
+            Self::V2 => "/api/v2",
+            Self::V3 => "/api/v3",
+        }
+    }
+}
+
 /// An address of the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Endpoint {
@@ -197,9 +208,9 @@ impl Endpoint {
             segments => (segments, false),
         };
         let resource = Resource::parse(segments)?;
-        let list = resource.ends_in_slash();
-        // Only lists have both forms.
-        (list || !slash).then_some(Self { version, resource, slash_missing: list && !slash })
+        let ends_in_slash = resource.ends_in_slash();
+        let there_is = slash == ends_in_slash || resource.is_list();
+        there_is.then_some(Self { version, resource, slash_missing: ends_in_slash && !slash })
     }
 }
 
@@ -251,18 +262,28 @@ impl Resource {
         })
     }
 
-    /// The methods that do something here, as `Allow` lists them; HEAD goes with GET.
-    pub(crate) fn methods(&self) -> &'static [&'static str] {
+    /// The methods that are answered here, as `Allow` lists them.
+    pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Checks => &["GET", "HEAD", "POST"],
-            Self::Check(_) => &["GET", "HEAD", "POST", "DELETE"],
-            Self::Pause(_) | Self::Resume(_) => &["POST"],
-            _ => &["GET", "HEAD"],
+            Self::Checks => "GET, HEAD, POST, OPTIONS",
+            Self::Check(_) => "GET, HEAD, POST, DELETE, OPTIONS",
+            Self::Pause(_) | Self::Resume(_) => "POST, OPTIONS",
+            _ => "GET, HEAD, OPTIONS",
         }
     }
 
+    /// Whether a read-only key may read here. It may write nowhere.
+    pub(crate) fn shows_read_only(&self) -> bool {
+        !matches!(self, Self::Channels | Self::Pings(_) | Self::PingBody(..))
+    }
+
     fn ends_in_slash(&self) -> bool {
-        matches!(self, Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges | Self::Status)
+        self.is_list() || *self == Self::Status
+    }
+
+    /// Lists are also found without their final slash, since clients leave it out.
+    fn is_list(&self) -> bool {
+        matches!(self, Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges)
     }
 }
 

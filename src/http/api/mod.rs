@@ -1,13 +1,39 @@
-//! The Management API.
+//! The Management API: what every request to it goes through before and after its resource answers.
 
+mod auth;
+mod channels;
+mod checks;
+mod etag;
+mod flips;
+mod json;
+mod pings;
 mod rate;
+mod spec;
+mod status;
+mod view;
 
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, HeaderValue,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Request};
 
-use super::reply::{Fault, Reply};
-use super::route::Endpoint;
-use super::{Config, Inner};
+use super::reply::{self, Fault, Reply};
+use super::route::{Endpoint, Resource, Version};
+use super::{Config, Inner, body};
+use crate::domain::check::Check;
+use crate::domain::ids::UniqueKey;
+use crate::domain::moment::Moment;
+use crate::engine::Handle;
+use crate::store::StoreError;
+use auth::Caller;
+use etag::tagged;
+use spec::{Document, SpecError};
+use view::View;
+
+/// Bytes of a request body; more are answered 413.
+const BODY_BYTES: usize = 1 << 20;
 
 /// What the API keeps beside the engine.
 pub(crate) struct Api {
@@ -20,8 +46,137 @@ impl Api {
     }
 }
 
-/// Answers a request to an address of the API.
+/// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
 pub(super) async fn answer(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) -> Reply {
-    let _ = (&inner.api.limiter, endpoint, request);
-    Fault::NotFound.json()
+    let methods = endpoint.resource.methods();
+    let mut reply = admit(inner, endpoint, request).await.unwrap_or_else(|fault| fault.json());
+    for (name, value) in [
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Api-Key"),
+        (ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
+
+/// What comes before the resource is asked, in the order in which clients may rely on: method, body, key.
+async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
+    let Endpoint { version, resource, slash_missing } = endpoint;
+    let (head, body) = request.into_parts();
+    let reading = matches!(head.method, Method::GET | Method::HEAD);
+    if head.method == Method::OPTIONS {
+        return Ok(reply::no_content());
+    }
+    if slash_missing && !reading {
+        return Ok(reply::moved(&with_slash(inner, &head)));
+    }
+    if !resource.methods().split(", ").any(|method| method == head.method.as_str()) {
+        return Err(Fault::MethodNotAllowed(resource.methods()));
+    }
+    let by_header = auth::header_key(&head.headers).map(|key| auth::identify(inner, key));
+    if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
+        return Err(fault);
+    }
+    let body = if head.method == Method::POST { body::whole(body, BODY_BYTES).await? } else { bytes::Bytes::new() };
+    let document = match resource {
+        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
+        _ => Document::parse(&body)?,
+    };
+    let by_body = || auth::identify(inner, document.api_key().unwrap_or_default().as_bytes());
+    let caller = by_header.unwrap_or_else(by_body)?;
+    if caller.read_only && !(reading && resource.shows_read_only()) {
+        return Err(Fault::WrongKey);
+    }
+    dispatch(Call { inner, version, caller, now: inner.handle.now(), head: &head, document }, resource).await
+}
+
+/// Which function answers which method of which resource.
+async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
+    match (resource, &call.head.method) {
+        (Resource::Checks, &Method::POST) => checks::create(call).await,
+        (Resource::Checks, _) => tagged(&call, checks::list(&call)).await,
+        (Resource::Check(uuid), &Method::POST) => checks::update(call, uuid).await,
+        (Resource::Check(uuid), &Method::DELETE) => checks::delete(call, uuid).await,
+        (Resource::Check(uuid), _) => checks::get(&call, Name::Uuid(uuid)),
+        (Resource::UniqueCheck(key), _) => checks::get(&call, Name::Unique(key)),
+        (Resource::Pause(uuid), _) => checks::pause(call, uuid).await,
+        (Resource::Resume(uuid), _) => checks::resume(call, uuid).await,
+        (Resource::Pings(uuid), _) => tagged(&call, pings::list(&call, uuid)).await,
+        (Resource::PingBody(uuid, n), _) => pings::body(&call, uuid, n).await,
+        (Resource::Flips(uuid), _) => flips::list(&call, Name::Uuid(uuid)).await,
+        (Resource::UniqueFlips(key), _) => flips::list(&call, Name::Unique(key)).await,
+        (Resource::Channels, _) => tagged(&call, channels::list(&call)).await,
+        (Resource::Status, _) => status::probe(&call).await,
+        (Resource::Badges | Resource::OpenApi, _) => Err(Fault::NotFound),
+    }
+}
+
+/// The address of a request with a slash at the end of its path, and its query.
+fn with_slash(inner: &Inner, head: &Parts) -> String {
+    let base = &inner.config.base_url;
+    let query = head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}{}/{query}", base.path(), base.inner_path(head.uri.path()))
+}
+
+/// A request that its resource may carry out.
+pub(crate) struct Call<'a> {
+    inner: &'a Inner,
+    version: Version,
+    caller: Caller,
+    /// When it came.
+    now: Moment,
+    head: &'a Parts,
+    /// The body of a POST; otherwise empty.
+    document: Document<'a>,
+}
+
+/// What a check is called in a path.
+#[derive(Clone, Copy)]
+pub(crate) enum Name {
+    Uuid(uuid::Uuid),
+    Unique(UniqueKey),
+}
+
+impl Call<'_> {
+    fn handle(&self) -> &Handle {
+        &self.inner.handle
+    }
+
+    fn view(&self) -> View<'_> {
+        View { base_url: self.inner.config.base_url.as_str(), version: self.version, read_only: self.caller.read_only }
+    }
+
+    /// The check of that name in the caller's project. A UUID of another project is denied; its unique keys are unknown.
+    fn check(&self, name: Name) -> Result<Check, Fault> {
+        let state = self.handle().state();
+        let project = self.caller.project;
+        let check = match name {
+            Name::Uuid(uuid) => state.check_by_uuid(uuid),
+            Name::Unique(key) => state.checks_of(project).find(|check| UniqueKey::of(check.uuid) == key),
+        };
+        let check = check.ok_or(Fault::NotFound)?;
+        if check.project == project { Ok(check.clone()) } else { Err(Fault::Forbidden) }
+    }
+
+    /// Reads from the file on a thread that may wait for the disk.
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static) -> Result<T, Fault> {
+        let handle = self.handle().clone();
+        match tokio::task::spawn_blocking(move || read(&handle)).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => {
+                tracing::warn!("the database could not be read: {error}");
+                Err(Fault::Unavailable)
+            }
+            // The runtime is shutting down, or the read panicked, which is logged.
+            Err(_) => Err(Fault::Unavailable),
+        }
+    }
+}
+
+impl From<SpecError> for Fault {
+    fn from(error: SpecError) -> Self {
+        Self::BadRequest(error.to_string().into())
+    }
 }

@@ -1,0 +1,43 @@
+//! Who asks: API keys, what they open, and how often they may be used.
+
+use hyper::header::{HeaderMap, HeaderName};
+use sha2::{Digest as _, Sha256};
+
+use super::rate::RetryAfter;
+use crate::domain::ids::ProjectId;
+use crate::domain::project::{KeyHash, Secret};
+use crate::http::Inner;
+use crate::http::reply::Fault;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// How many characters an API key has.
+const KEY_LENGTH: usize = 32;
+
+/// The holder of an API key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Caller {
+    pub(crate) project: ProjectId,
+    /// May not write, and is not shown what a check could be pinged or changed by.
+    pub(crate) read_only: bool,
+}
+
+/// The key in the header. When it is there, even empty, no other key counts.
+pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(API_KEY).map(|value| value.as_bytes())
+}
+
+/// Finds the holder of a key and counts the request.
+pub(super) fn identify(inner: &Inner, key: &[u8]) -> Result<Caller, Fault> {
+    if String::from_utf8_lossy(key).chars().count() != KEY_LENGTH {
+        return Err(Fault::MissingKey);
+    }
+    // How long the lookup takes tells about the hash of a guess, from which no better guess follows.
+    let hash = KeyHash(Sha256::digest(key).into());
+    let (id, caller) = {
+        let state = inner.handle.state();
+        let key = state.key_by_hash(&hash).ok_or(Fault::WrongKey)?;
+        (key.id, Caller { project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) })
+    };
+    inner.api.limiter.admit(id.0, inner.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
+    Ok(caller)
+}

@@ -1,0 +1,17 @@
+//! `/channels/`: the integrations of a project.
+
+use super::Call;
+use super::etag::List;
+use super::json::{Object, write_array};
+use super::view::write_channel;
+use crate::http::reply::Fault;
+
+pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
+    let state = call.handle().state();
+    let channels = state.household(call.caller.project).into_iter().flat_map(|household| household.channels.values());
+    let mut body = String::new();
+    let mut object = Object::begin(&mut body);
+    object.with("channels", |out| write_array(out, channels, |channel, out| write_channel(out, channel)));
+    object.end();
+    Ok(List { body, until: None })
+}

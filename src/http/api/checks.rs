@@ -1,0 +1,130 @@
+//! `/checks/`: checks listed, read, created, changed, paused, resumed and deleted.
+
+use std::collections::BTreeSet;
+
+use hyper::Uri;
+use uuid::Uuid;
+
+use super::etag::List;
+use super::json::{Object, write_array};
+use super::spec::Spec;
+use super::view::{Channels, Members};
+use super::{Call, Name};
+use crate::domain::check::Check;
+use crate::domain::ids::ProjectId;
+use crate::domain::moment::Moment;
+use crate::domain::text::Slug;
+use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
+use crate::engine::state::State;
+use crate::http::reply::{self, Fault, Reply};
+use crate::http::request;
+
+/// Bytes that a check takes in an answer, more or less.
+const CHECK_BYTES: usize = 1024;
+
+pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
+    let (project, now) = (call.caller.project, call.now);
+    let (checks, channels) = {
+        // What is needed is cloned, so that no ping waits while it is written.
+        let state = call.handle().state();
+        (Filter::of(&call.head.uri).checks(&state, project), channels(&state, project))
+    };
+    let view = call.view();
+    let mut body = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
+    let mut object = Object::begin(&mut body);
+    object.with("checks", |out| {
+        write_array(out, &checks, |check, out| view.write_check(out, check, Members::Shown, &channels, now));
+    });
+    object.end();
+    Ok(List { body, until: checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min() })
+}
+
+/// Which checks a list is to have.
+#[derive(Default)]
+struct Filter {
+    /// `Some(None)`: a slug that no check can have.
+    slug: Option<Option<Slug>>,
+    /// All of these; `None` stands for one that no check can have.
+    tags: BTreeSet<Option<String>>,
+}
+
+impl Filter {
+    /// Reads the query: an empty slug filters nothing, of several the last counts, and a check must have every tag.
+    fn of(uri: &Uri) -> Self {
+        let mut filter = Self::default();
+        for (name, value) in request::query(uri) {
+            match name.as_deref() {
+                Some("slug") if value.as_deref() == Some("") => filter.slug = None,
+                Some("slug") => filter.slug = Some(value.and_then(|slug| Slug::parse(&slug).ok())),
+                Some("tag") => drop(filter.tags.insert(value)),
+                _ => {}
+            }
+        }
+        filter
+    }
+
+    /// The checks of a project that fit, oldest first.
+    fn checks(&self, state: &State, project: ProjectId) -> Vec<Check> {
+        let tagged = |check: &&Check| self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag)));
+        match &self.slug {
+            None => state.checks_of(project).filter(tagged).cloned().collect(),
+            Some(None) => Vec::new(),
+            Some(Some(slug)) => {
+                let ids = state.checks_by_slug(project, slug);
+                ids.iter().filter_map(|id| state.check(*id)).filter(tagged).cloned().collect()
+            }
+        }
+    }
+}
+
+pub(super) fn get(call: &Call<'_>, name: Name) -> Result<Reply, Fault> {
+    Ok(reply::json(written(call, &call.check(name)?, Members::Shown, call.now)))
+}
+
+pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {
+    let Spec { edit, unique } = Spec::parse(&call.document, call.version)?;
+    let random = call.handle().random();
+    let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
+    change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
+}
+
+pub(super) async fn update(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
+    let check = call.check(Name::Uuid(uuid))?;
+    let Spec { edit, .. } = Spec::parse(&call.document, call.version)?;
+    change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
+}
+
+pub(super) async fn pause(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
+    change(&call, Command::Pause(call.check(Name::Uuid(uuid))?.id)).await
+}
+
+pub(super) async fn resume(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
+    change(&call, Command::Resume(call.check(Name::Uuid(uuid))?.id)).await
+}
+
+pub(super) async fn delete(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
+    change(&call, Command::DeleteCheck(call.check(Name::Uuid(uuid))?.id)).await
+}
+
+/// Has a command carried out that leaves a check to show.
+async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
+    let outcome = call.handle().call(command).await??;
+    let now = call.handle().now();
+    match outcome {
+        Outcome::Created(check) => Ok(reply::created_json(written(call, &check, Members::Changed, now))),
+        Outcome::Check(check) => Ok(reply::json(written(call, &check, Members::Changed, now))),
+        // No command of this room comes to anything else.
+        _ => Err(Fault::Unavailable),
+    }
+}
+
+fn written(call: &Call<'_>, check: &Check, members: Members, now: Moment) -> String {
+    let mut out = String::with_capacity(CHECK_BYTES);
+    let channels = channels(&call.handle().state(), check.project);
+    call.view().write_check(&mut out, check, members, &channels, now);
+    out
+}
+
+fn channels(state: &State, project: ProjectId) -> Channels {
+    state.household(project).map(|household| household.channels.clone()).unwrap_or_default()
+}

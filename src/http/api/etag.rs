@@ -1,0 +1,66 @@
+//! Entity tags of lists (RFC 9110, section 8.8.3): a client that polls is told that nothing has changed without the list being written.
+//!
+//! What a list shows follows from the state, which a version counts the changes of, and from the time, which can only matter at known
+//! moments. So a tag carries the version and the stretch of time within which it holds, and is checked without looking at any check.
+
+use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
+
+use super::Call;
+use crate::domain::moment::Moment;
+use crate::http::reply::{self, Fault, Reply};
+
+/// A list as it is at the moment of the call.
+pub(crate) struct List {
+    pub(crate) body: String,
+    /// When time alone will change it, if it will.
+    pub(crate) until: Option<Moment>,
+}
+
+/// Answers with a list and its tag, unless the client has it already: then `list` is not even begun.
+pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<List, Fault>>) -> Result<Reply, Fault> {
+    // Taken before the list, so that the tag of a list is never that of an earlier one.
+    let seal = Seal::new(call)?;
+    if let Some(tag) = seal.current(&call.head.headers, call.now) {
+        return Ok(reply::not_modified(tag));
+    }
+    let List { body, until } = list.await?;
+    let mut reply = reply::json(body);
+    reply::set(&mut reply, ETAG, &seal.tag(call.now, until));
+    Ok(reply)
+}
+
+/// The part of a tag that follows from the state, and from whom it is shown to.
+struct Seal(String);
+
+impl Seal {
+    /// Of what the caller's lists show. The tag of one address means nothing at another.
+    fn new(call: &Call<'_>) -> Result<Self, Fault> {
+        let access = if call.caller.read_only { 'r' } else { 'w' };
+        let state = call.handle().state();
+        // The key may have been revoked with its project.
+        let household = state.household(call.caller.project).ok_or(Fault::WrongKey)?;
+        Ok(Self(format!("{:x}-{:x}-{:x}-{access}", state.epoch, household.project.id.0, household.version)))
+    }
+
+    /// The tag of a list written at `from` that time alone will not change before `until`.
+    fn tag(&self, from: Moment, until: Option<Moment>) -> String {
+        let until = until.map_or(i64::MAX, Moment::micros);
+        format!("\"{}-{:x}-{until:x}\"", self.0, from.micros())
+    }
+
+    /// The tag among those that the client has (`If-None-Match`) which is still good at `now`.
+    fn current<'h>(&self, headers: &'h HeaderMap, now: Moment) -> Option<&'h str> {
+        let values = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
+        let tags = values.flat_map(|value| value.split(',')).map(str::trim);
+        // A proxy that compresses makes tags weak; these are compared weakly anyway.
+        let mut tags = tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
+        tags.find(|tag| self.holds(tag, now.micros()).unwrap_or(false))
+    }
+
+    fn holds(&self, tag: &str, now: i64) -> Option<bool> {
+        let stretch = tag.strip_prefix('"')?.strip_suffix('"')?.strip_prefix(&*self.0)?.strip_prefix('-')?;
+        let (from, until) = stretch.split_once('-')?;
+        let moment = |text| i64::from_str_radix(text, 16).ok();
+        Some((moment(from)?..moment(until)?).contains(&now))
+    }
+}

@@ -1,0 +1,142 @@
+//! JSON written straight into the text of an answer: lists are long, and a tree of values would cost more than what it says.
+
+use std::fmt::{Display, Write as _};
+
+use uuid::Uuid;
+
+/// An object under way: members are written in the order of the calls.
+pub(crate) struct Object<'a> {
+    out: &'a mut String,
+    empty: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Begins an object at the end of a text.
+    pub(crate) fn begin(out: &'a mut String) -> Self {
+        out.push('{');
+        Self { out, empty: true }
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self) {
+        self.out.push('}');
+    }
+
+    /// A member whose value `write` writes. The name is one of ours and needs no escapes.
+    pub(crate) fn with(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(',');
+        }
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        write(self.out);
+        self
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        self.with(name, |out| write_text(out, value))
+    }
+
+    /// A text that is known to need no escapes, such as a timestamp or a UUID, written by `write`.
+    pub(crate) fn plain(&mut self, name: &str, write: impl FnOnce(&mut String)) -> &mut Self {
+        self.with(name, |out| {
+            out.push('"');
+            write(out);
+            out.push('"');
+        })
+    }
+
+    /// Like [`plain`](Self::plain) for a value that there may be, else null.
+    pub(crate) fn plain_or_null<T>(&mut self, name: &str, value: Option<T>, write: impl FnOnce(T, &mut String)) -> &mut Self {
+        match value {
+            Some(value) => self.plain(name, |out| write(value, out)),
+            None => self.with(name, |out| out.push_str("null")),
+        }
+    }
+
+    /// A number, in the form that Rust and JSON share.
+    pub(crate) fn number(&mut self, name: &str, value: impl Display) -> &mut Self {
+        self.with(name, |out| write_display(value, out))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
+        self.with(name, |out| out.push_str(if value { "true" } else { "false" }))
+    }
+}
+
+/// Writes an array of what `write` writes for each item.
+pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut write: impl FnMut(T, &mut String)) {
+    out.push('[');
+    for (place, item) in items.into_iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(']');
+}
+
+/// Writes a text between quotation marks, with escapes where JSON wants them (RFC 8259, section 7).
+pub(crate) fn write_text(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    // All that is escaped is ASCII, so these places lie between characters.
+    while let Some((plain, special)) =
+        rest.bytes().position(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).and_then(|at| rest.split_at_checked(at))
+    {
+        out.push_str(plain);
+        let mut characters = special.chars();
+        match characters.next() {
+            Some(mark @ ('"' | '\\')) => out.extend(['\\', mark]),
+            Some('\n') => out.push_str("\\n"),
+            Some(control) => write_display(format_args!("\\u{:04x}", u32::from(control)), out),
+            None => {}
+        }
+        rest = characters.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+/// Writes what has a form of its own.
+pub(crate) fn write_display(value: impl Display, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{value}");
+}
+
+/// Writes a UUID in lower case with hyphens.
+pub(crate) fn write_uuid(uuid: Uuid, out: &mut String) {
+    out.push_str(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn texts_are_read_back_as_they_were(text in "(?s).{0,40}", ascii in "[\\x00-\\x7f]{0,40}") {
+            for text in [text, ascii] {
+                let mut out = String::new();
+                write_text(&mut out, &text);
+                prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn members_follow_each_other() {
+        let mut out = String::new();
+        let mut object = Object::begin(&mut out);
+        object.text("a", "\"").number("b", -1).boolean("c", true).plain_or_null("d", None, write_uuid);
+        object
+            .plain_or_null("e", Some(Uuid::nil()), write_uuid)
+            .with("f", |out| write_array(out, [1, 2], |n, out| out.push_str(if n == 1 { "1" } else { "2" })));
+        object.end();
+        assert_eq!(out, r#"{"a":"\"","b":-1,"c":true,"d":null,"e":"00000000-0000-0000-0000-000000000000","f":[1,2]}"#);
+    }
+}

@@ -1,0 +1,175 @@
+//! Bodies of create and update requests become [`Edit`]s here, or the one message that says what is wrong with them.
+
+mod document;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use document::Document;
+
+use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
+use crate::domain::schedule::{Schedule, ScheduleError};
+use crate::domain::text::{Keywords, Name, SecondsError, Slug, Tags, TextError};
+use crate::domain::timezone::{Timezone, UnknownTimezone};
+use crate::http::route::Version;
+
+/// Why a body is refused. Its text is what the client is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SpecError {
+    /// It is not one UTF-8 JSON text.
+    Syntax,
+    /// It is JSON, but no object.
+    NotAnObject,
+    /// A field is wrong.
+    Field(&'static str, Problem),
+    /// An element of a field that is an array is wrong.
+    Item(&'static str),
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Problem {
+    NotAString,
+    NotANumber,
+    NotABoolean,
+    NotAnArray,
+    TooLong,
+    TooSmall,
+    TooLarge,
+    Pattern,
+    Unexpected,
+    Schedule,
+    Timezone,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => f.write_str("could not parse request body"),
+            Self::NotAnObject => f.write_str("json validation error: value is not an object"),
+            Self::Field(name, problem) => write!(f, "json validation error: {name} {}", problem.text()),
+            Self::Item(name) => write!(f, "json validation error: an item in '{name}' has unexpected value"),
+        }
+    }
+}
+
+impl Problem {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotAString => "is not a string",
+            Self::NotANumber => "is not a number",
+            Self::NotABoolean => "is not a boolean",
+            Self::NotAnArray => "is not an array",
+            Self::TooLong => "is too long",
+            Self::TooSmall => "is too small",
+            Self::TooLarge => "is too large",
+            Self::Pattern => "does not match pattern",
+            Self::Unexpected => "has unexpected value",
+            Self::Schedule => "is not a valid cron or OnCalendar expression",
+            Self::Timezone => "is not a valid timezone",
+        }
+    }
+}
+
+impl From<TextError> for Problem {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::TooLong => Self::TooLong,
+            TextError::Pattern => Self::Pattern,
+        }
+    }
+}
+
+impl From<SecondsError> for Problem {
+    fn from(error: SecondsError) -> Self {
+        match error {
+            SecondsError::TooSmall => Self::TooSmall,
+            SecondsError::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Self {
+        match error {
+            ScheduleError::TooLong => Self::TooLong,
+            ScheduleError::Invalid { .. } => Self::Schedule,
+        }
+    }
+}
+
+impl From<UnknownTimezone> for Problem {
+    fn from(UnknownTimezone: UnknownTimezone) -> Self {
+        Self::Timezone
+    }
+}
+
+/// What a create or update request asks for.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Spec {
+    /// The fields it names.
+    pub(crate) edit: Edit,
+    /// On which of them an existing check has to agree to be updated in place of a creation.
+    pub(crate) unique: Vec<UniqueField>,
+}
+
+impl Spec {
+    /// Reads all fields; of several that are wrong the first of the contract's order is told.
+    pub(crate) fn parse(document: &Document<'_>, version: Version) -> Result<Self, SpecError> {
+        let keywords = |name| document.text(name, Keywords::parse);
+        // Fields are read in the order in which they stand here: that of the errors.
+        let mut edit = Edit {
+            channels: document.string("channels")?.map(|list| channels(&list)),
+            desc: document.string("desc")?.map(Box::from),
+            failure_kw: keywords("failure_kw")?,
+            filter_subject: document.boolean("filter_subject")?,
+            filter_body: document.boolean("filter_body")?,
+            filter_http_body: document.boolean("filter_http_body")?,
+            filter_default_fail: document.boolean("filter_default_fail")?,
+            grace: document.seconds("grace")?,
+            manual_resume: document.boolean("manual_resume")?,
+            post_only: document.choice("methods", post_only)?,
+            name: document.text("name", Name::parse)?,
+            schedule: document.text("schedule", |text| Schedule::parse(text).map(Arc::new))?,
+            slug: document.text("slug", Slug::parse)?,
+            start_kw: keywords("start_kw")?,
+            subject: keywords("subject")?,
+            subject_fail: keywords("subject_fail")?,
+            success_kw: keywords("success_kw")?,
+            tags: document.string("tags")?.map(|tags| Tags::new(&tags)),
+            timeout: document.seconds("timeout")?,
+            tz: document.text("tz", Timezone::parse)?,
+        };
+        let mut unique = document.choices("unique", UniqueField::parse)?;
+        if version < Version::V3 && edit.slug.is_none() {
+            edit.slug = edit.name.as_ref().map(Slug::derived);
+            // What was not sent matches no check.
+            if unique.contains(&UniqueField::Slug) {
+                unique.clear();
+            }
+        }
+        Ok(Self { edit, unique })
+    }
+}
+
+/// `*`, or identifiers between commas in which white space counts. What is said twice counts once.
+fn channels(text: &str) -> ChannelChoice {
+    let mut seen = HashSet::new();
+    match text {
+        "*" => ChannelChoice::All,
+        "" => ChannelChoice::Listed(Vec::new()),
+        list => ChannelChoice::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
+    }
+}
+
+fn post_only(methods: &str) -> Option<bool> {
+    match methods {
+        "" => Some(false),
+        "POST" => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

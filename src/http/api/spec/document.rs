@@ -1,0 +1,196 @@
+//! A request body as one JSON object: the members that mean something, each as the text it was sent as, until it is asked for.
+//!
+//! Numbers stay text because a float would hide how they were written (`60.0`, `6e1`) and an integer type how large they are.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Problem, SpecError};
+use crate::domain::text::Seconds;
+
+/// The members that are looked at, in the order of bytes; all others are skipped, whatever their value.
+const MEMBERS: [&str; 22] = [
+    "api_key",
+    "channels",
+    "desc",
+    "failure_kw",
+    "filter_body",
+    "filter_default_fail",
+    "filter_http_body",
+    "filter_subject",
+    "grace",
+    "manual_resume",
+    "methods",
+    "name",
+    "schedule",
+    "slug",
+    "start_kw",
+    "subject",
+    "subject_fail",
+    "success_kw",
+    "tags",
+    "timeout",
+    "tz",
+    "unique",
+];
+
+/// A request body that is a JSON object, or empty. Of members of the same name it holds the last.
+#[derive(Default)]
+pub(crate) struct Document<'a>([Option<&'a RawValue>; MEMBERS.len()]);
+
+impl<'a> Document<'a> {
+    /// Reads a body: an empty one is an empty object.
+    ///
+    /// # Errors
+    /// When it is not one UTF-8 JSON text, or its value is not an object.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, SpecError> {
+        let text = std::str::from_utf8(body).map_err(|_| SpecError::Syntax)?;
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let document: &RawValue = serde_json::from_str(text).map_err(|_| SpecError::Syntax)?;
+        if !document.get().starts_with('{') {
+            return Err(SpecError::NotAnObject);
+        }
+        serde_json::from_str(document.get()).map_err(|_| SpecError::Syntax)
+    }
+
+    /// Like [`parse`](Self::parse), but `null` is an empty object too: clients send it to pause and resume.
+    pub(crate) fn parse_or_null(body: &'a [u8]) -> Result<Self, SpecError> {
+        match body.trim_ascii() {
+            b"null" => Ok(Self::default()),
+            _ => Self::parse(body),
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&'a str> {
+        let place = MEMBERS.binary_search(&name).ok()?;
+        self.0.get(place).copied().flatten().map(RawValue::get)
+    }
+
+    /// The member `api_key`: a string, or a number as it was written. Anything else is no key.
+    pub(crate) fn api_key(&self) -> Option<String> {
+        let text = self.member("api_key")?;
+        if is_number(text) { Some(text.to_owned()) } else { serde_json::from_str(text).ok() }
+    }
+
+    /// A member that is to be a string.
+    pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, SpecError> {
+        match self.member(name) {
+            // Half a surrogate pair is JSON, but no text.
+            Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| SpecError::Syntax),
+            Some(_) => Err(SpecError::Field(name, Problem::NotAString)),
+            None => Ok(None),
+        }
+    }
+
+    /// A member that is to be a string that `parse` takes.
+    pub(super) fn text<T, E: Into<Problem>>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, SpecError> {
+        let text = self.string(name)?;
+        text.map(|text| parse(&text).map_err(|error| SpecError::Field(name, error.into()))).transpose()
+    }
+
+    /// A member that is to be `true` or `false`.
+    pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, SpecError> {
+        match self.member(name) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(SpecError::Field(name, Problem::NotABoolean)),
+        }
+    }
+
+    /// A member that is to be a whole number of seconds, written without fraction and exponent.
+    pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, SpecError> {
+        let Some(text) = self.member(name) else { return Ok(None) };
+        let seconds = match text.parse() {
+            _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(Problem::NotANumber),
+            Ok(number) => Seconds::parse(number).map_err(Problem::from),
+            // More digits than 64 bits hold.
+            Err(_) => Err(if text.starts_with('-') { Problem::TooSmall } else { Problem::TooLarge }),
+        };
+        seconds.map(Some).map_err(|problem| SpecError::Field(name, problem))
+    }
+
+    /// A member that is to be a string out of a few; anything else, of whatever type, is unexpected.
+    pub(super) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, SpecError> {
+        let Some(text) = self.member(name) else { return Ok(None) };
+        let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
+        chosen.map(Some).ok_or(SpecError::Field(name, Problem::Unexpected))
+    }
+
+    /// A member that is to be an array of strings out of a few. What is said twice counts once.
+    pub(super) fn choices<T: PartialEq>(&self, name: &'static str, choose: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, SpecError> {
+        let Some(text) = self.member(name) else { return Ok(Vec::new()) };
+        let items: Vec<&RawValue> = match text.starts_with('[') {
+            true => serde_json::from_str(text).map_err(|_| SpecError::Syntax)?,
+            false => return Err(SpecError::Field(name, Problem::NotAnArray)),
+        };
+        let mut chosen = Vec::new();
+        for item in items {
+            let item = serde_json::from_str::<String>(item.get()).ok().and_then(|text| choose(&text));
+            let item = item.ok_or(SpecError::Item(name))?;
+            if !chosen.contains(&item) {
+                chosen.push(item);
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+/// Whether a JSON value is a number.
+fn is_number(json: &str) -> bool {
+    json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+}
+
+impl<'de> Deserialize<'de> for Document<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Document<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut document = Document::default();
+                while let Some(Place(place)) = map.next_key()? {
+                    match place.and_then(|place| document.0.get_mut(place)) {
+                        Some(member) => *member = Some(map.next_value()?),
+                        None => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(document)
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Where among [`MEMBERS`] a name stands, if it does.
+struct Place(Option<usize>);
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Place;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Place, E> {
+                Ok(Place(MEMBERS.binary_search(&name).ok()))
+            }
+        }
+        deserializer.deserialize_identifier(Name)
+    }
+}

@@ -1,0 +1,8 @@
+//! `/status/`: whether the database answers.
+
+use super::Call;
+use crate::http::reply::{self, Fault, Reply};
+
+pub(super) async fn probe(call: &Call<'_>) -> Result<Reply, Fault> {
+    if crate::http::is_healthy(call.handle()).await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(Fault::ProbeFailed) }
+}

@@ -1,0 +1,166 @@
+//! What the domain knows becomes what the contract shows: checks, pings, flips and channels as JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::json::{Object, write_array, write_display, write_uuid};
+use crate::domain::check::{Check, Run};
+use crate::domain::ids::{ChannelId, UniqueKey};
+use crate::domain::moment::{MICROS, Moment};
+use crate::domain::ping::{self, Origin, Ping};
+use crate::domain::project::Channel;
+use crate::http::route::Version;
+
+/// The channels of a project.
+pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;
+
+/// Whom answers are written for: what they may see, and where the addresses in them lead.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// The address of the service, without a slash at the end.
+    pub(crate) base_url: &'a str,
+    /// The version of the API that was asked.
+    pub(crate) version: Version,
+    /// For a read-only key: nothing by which a check could be pinged or changed.
+    pub(crate) read_only: bool,
+}
+
+/// Which members of a check are written (contract, Check: presence of `subject` and `subject_fail`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Members {
+    /// Those of list and get answers.
+    Shown,
+    /// With `subject` and `subject_fail`: create, update, pause, resume and delete answers.
+    Changed,
+}
+
+impl View<'_> {
+    /// Writes a check as it is at `now`; `channels` are those of its project.
+    pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: Members, channels: &Channels, now: Moment) {
+        let (settings, life, filters) = (&*check.settings, &check.state, check.settings.filters);
+        let mut object = Object::begin(out);
+        object.text("name", settings.name.as_str()).text("slug", settings.slug.as_str());
+        object.text("tags", settings.tags.as_str()).text("desc", &settings.desc);
+        object.number("grace", settings.grace.get()).number("n_pings", life.n_pings);
+        object.text("status", self.status(check, now)).boolean("started", life.run.is_some());
+        object.plain_or_null("last_ping", life.last_ping, Moment::write_seconds);
+        object.plain_or_null("next_ping", life.next_ping(), Moment::write_seconds);
+        if let Some(micros) = life.last_duration {
+            // Whole seconds; a clock that was set back makes no run shorter than none.
+            object.number("last_duration", micros.max(0) / MICROS);
+        }
+        object.boolean("manual_resume", settings.manual_resume);
+        object.text("methods", if settings.post_only { "POST" } else { "" });
+        if members == Members::Changed {
+            let searched = |keywords| if filters.subject { keywords } else { "" };
+            object.text("subject", searched(settings.success_kw.as_str()));
+            object.text("subject_fail", searched(settings.failure_kw.as_str()));
+        }
+        object.text("start_kw", settings.start_kw.as_str()).text("success_kw", settings.success_kw.as_str());
+        object.text("failure_kw", settings.failure_kw.as_str());
+        object.boolean("filter_subject", filters.subject).boolean("filter_body", filters.body);
+        object.boolean("filter_http_body", filters.http_body).boolean("filter_default_fail", filters.default_fail);
+        self.write_addresses(&mut object, check, channels);
+        match &settings.schedule {
+            None => object.number("timeout", settings.timeout.get()),
+            Some(schedule) => object.text("schedule", schedule.text()).text("tz", settings.tz.name()),
+        };
+        object.end();
+    }
+
+    /// The addresses of a check and its channels; for a read-only key none that tells the UUID, and the unique key.
+    fn write_addresses(&self, object: &mut Object<'_>, check: &Check, channels: &Channels) {
+        let Self { base_url, version, .. } = *self;
+        object.plain("badge_url", |out| {
+            out.extend([base_url, "/b/2/"]);
+            write_uuid(check.badge, out);
+            out.push_str(".svg");
+        });
+        if self.read_only {
+            object.plain("unique_key", |out| write_display(UniqueKey::of(check.uuid), out));
+            return;
+        }
+        object.plain("uuid", |out| write_uuid(check.uuid, out));
+        let api = version.path();
+        for (name, room, action) in
+            [("ping_url", "/ping/", ""), ("update_url", api, ""), ("pause_url", api, "/pause"), ("resume_url", api, "/resume")]
+        {
+            object.plain(name, |out| {
+                out.extend([base_url, room]);
+                if room == api {
+                    out.push_str("/checks/");
+                }
+                write_uuid(check.uuid, out);
+                out.push_str(action);
+            });
+        }
+        object.plain("channels", |out| write_channels(out, check, channels));
+    }
+
+    /// The status; version 1 has a word of its own for a check that is running and not overdue.
+    fn status(&self, check: &Check, now: Moment) -> &'static str {
+        let overdue = |run: Run| now >= run.start.plus_secs(check.settings.grace.get());
+        match check.state.run {
+            Some(run) if self.version == Version::V1 && !overdue(run) => "started",
+            _ => check.state.shown(&check.settings, now).name(),
+        }
+    }
+
+    /// Writes pings of a check, given newest first.
+    pub(crate) fn write_pings(&self, out: &mut String, check: Uuid, newest_first: &[Ping]) {
+        let pings = newest_first.iter().zip(ping::durations(newest_first));
+        write_array(out, pings, |(ping, duration), out| self.write_ping(out, check, ping, duration));
+    }
+
+    fn write_ping(&self, out: &mut String, check: Uuid, ping: &Ping, duration: Option<i64>) {
+        let Origin { scheme, method, remote_addr, ua } = &ping.origin;
+        let mut object = Object::begin(out);
+        object.text("type", ping.kind.name()).plain("date", |out| ping.at.write_micros(out)).number("n", ping.n);
+        object.text("scheme", scheme.name()).plain("remote_addr", |out| write_display(remote_addr, out));
+        object.text("method", method.name()).text("ua", ua).plain_or_null("rid", ping.rid, write_uuid);
+        if let Some(micros) = duration {
+            // Seconds with two decimals.
+            let hundredths = (micros.max(0) + MICROS / 200) / (MICROS / 100);
+            object.number("duration", format_args!("{}.{:02}", hundredths / 100, hundredths % 100));
+        }
+        object.plain_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
+            out.extend([self.base_url, self.version.path(), "/checks/"]);
+            write_uuid(check, out);
+            write_display(format_args!("/pings/{n}/body"), out);
+        });
+        object.end();
+    }
+}
+
+/// Writes the UUIDs of a check's channels, sorted, between commas.
+fn write_channels(out: &mut String, check: &Check, channels: &Channels) {
+    let uuids = check.settings.channels.iter().filter_map(|id| channels.get(id)).map(|channel| channel.uuid);
+    // UUIDs sort like their texts.
+    let mut uuids: Vec<_> = uuids.collect();
+    uuids.sort_unstable();
+    for (place, uuid) in uuids.into_iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        write_uuid(uuid, out);
+    }
+}
+
+/// Writes a channel without its settings.
+pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
+    let mut object = Object::begin(out);
+    object.plain("id", |out| write_uuid(channel.uuid, out)).text("name", &channel.name).text("kind", &channel.kind);
+    object.end();
+}
+
+/// Writes a flip that goes up or down.
+pub(crate) fn write_flip(out: &mut String, at: Moment, up: bool) {
+    let mut object = Object::begin(out);
+    object.plain("timestamp", |out| at.write_seconds(out)).number("up", u8::from(up));
+    object.end();
+}
+
+#[cfg(test)]
+mod tests;
