@@ -207,3 +207,6 @@ fn written(moment: Moment) -> String {
     moment.write_seconds(&mut text);
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 
+use super::shared::{AnyProject, Json, OneProject};
 use super::{Failure, Question};
 use crate::admin::{ChannelName, ChannelRow, Request};
 use crate::channel::{Kind, Settings};
@@ -13,9 +14,8 @@ use crate::channel::{Kind, Settings};
 pub(super) enum ChannelCommand {
     /// Make a channel and print its UUID
     Create {
-        /// Name or UUID of its project
-        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-        project: String,
+        #[command(flatten)]
+        project: OneProject,
 
         /// How it notifies
         #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
@@ -30,17 +30,15 @@ pub(super) enum ChannelCommand {
     },
     /// List the channels
     List {
-        /// Name or UUID of the one project to list
-        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-        project: Option<String>,
+        #[command(flatten)]
+        project: AnyProject,
 
         /// Show settings, which may hold secrets
-        #[arg(long, env = "OVERDUE_SHOW_SETTINGS")]
+        #[arg(long, env = "OVERDUE_SHOW_SETTINGS", value_parser = FalseyValueParser::new())]
         show_settings: bool,
 
-        /// Print JSON
-        #[arg(long, env = "OVERDUE_JSON")]
-        json: bool,
+        #[command(flatten)]
+        json: Json,
     },
     /// Give a channel another name
     Rename {
@@ -71,9 +69,8 @@ pub(super) struct Which {
     /// Its UUID, or its name if no other channel has it
     channel: String,
 
-    /// Name or UUID of its project, to look for the name in that one alone
-    #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-    project: Option<String>,
+    #[command(flatten)]
+    project: AnyProject,
 }
 
 #[derive(Args)]
@@ -113,18 +110,22 @@ impl ChannelCommand {
     /// What is asked.
     pub(super) fn question(self) -> Result<Question, Failure> {
         Ok(match self {
-            Self::Create { project, kind, name, settings } => {
+            Self::Create { project: OneProject { project }, kind, name, settings } => {
                 let settings = Settings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
                 Request::CreateChannel { project, name, settings }.into()
             }
-            Self::List { project, show_settings, json } => Question { request: Request::ListChannels { project, show_settings }, json },
-            Self::Rename { which: Which { channel, project }, name } => {
+            Self::List { project: AnyProject { project }, show_settings, json: Json { json } } => {
+                Question { request: Request::ListChannels { project, show_settings }, json }
+            }
+            Self::Rename { which: Which { channel, project: AnyProject { project } }, name } => {
                 Request::SetChannel { project, channel, name: Some(name), settings: None }.into()
             }
-            Self::Set { which: Which { channel, project }, settings } => {
+            Self::Set { which: Which { channel, project: AnyProject { project } }, settings } => {
                 Request::SetChannel { project, channel, name: None, settings: Some(settings.pairs()?) }.into()
             }
-            Self::Delete { which: Which { channel, project } } => Request::DeleteChannel { project, channel }.into(),
+            Self::Delete { which: Which { channel, project: AnyProject { project } } } => {
+                Request::DeleteChannel { project, channel }.into()
+            }
         })
     }
 }

@@ -1,9 +1,10 @@
 //! `overdue key`: the flags of its subcommands.
 
 use clap::Subcommand;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 
 use super::Question;
+use super::shared::{AnyProject, Json, OneProject};
 use crate::admin::{KeyRow, Request};
 use crate::domain::project::Access;
 
@@ -11,9 +12,8 @@ use crate::domain::project::Access;
 pub(super) enum KeyCommand {
     /// Make a key and print it; an API key is stored hashed and never shown again
     Create {
-        /// Name or UUID of the project that it opens
-        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-        project: String,
+        #[command(flatten)]
+        project: OneProject,
 
         /// What it opens: the API, what of the API only reads, or pinging by slug
         #[arg(long, env = "OVERDUE_ACCESS", value_parser = access())]
@@ -21,17 +21,15 @@ pub(super) enum KeyCommand {
     },
     /// List the keys, without the keys themselves
     List {
-        /// Name or UUID of the one project to list
-        #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-        project: Option<String>,
+        #[command(flatten)]
+        project: AnyProject,
 
         /// Show ping keys: whoever knows one can ping the project's checks
-        #[arg(long, env = "OVERDUE_SHOW_PING_KEYS")]
+        #[arg(long, env = "OVERDUE_SHOW_PING_KEYS", value_parser = FalseyValueParser::new())]
         show_ping_keys: bool,
 
-        /// Print JSON
-        #[arg(long, env = "OVERDUE_JSON")]
-        json: bool,
+        #[command(flatten)]
+        json: Json,
     },
     /// Revoke a key at once
     Revoke {
@@ -47,8 +45,10 @@ fn access() -> impl clap::builder::TypedValueParser<Value = Access> {
 impl From<KeyCommand> for Question {
     fn from(command: KeyCommand) -> Self {
         match command {
-            KeyCommand::Create { project, access } => Request::CreateKey { project, access }.into(),
-            KeyCommand::List { project, show_ping_keys, json } => Self { request: Request::ListKeys { project, show_ping_keys }, json },
+            KeyCommand::Create { project: OneProject { project }, access } => Request::CreateKey { project, access }.into(),
+            KeyCommand::List { project: AnyProject { project }, show_ping_keys, json: Json { json } } => {
+                Self { request: Request::ListKeys { project, show_ping_keys }, json }
+            }
             KeyCommand::Revoke { id } => Request::RevokeKey { id }.into(),
         }
     }

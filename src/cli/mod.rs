@@ -9,6 +9,7 @@ mod data;
 mod key;
 mod project;
 mod serve;
+mod shared;
 mod table;
 
 use std::ffi::OsString;

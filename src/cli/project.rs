@@ -1,8 +1,9 @@
 //! `overdue project`: the flags of its subcommands.
 
-use clap::{ArgGroup, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use super::Question;
+use super::shared::Json;
 use crate::admin::{CheckLimit, ProjectRow, Request};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
@@ -14,19 +15,13 @@ pub(super) enum ProjectCommand {
         #[arg(value_parser = ProjectName::parse)]
         name: ProjectName,
 
-        /// Checks that it may have, or none for no limit
-        #[arg(long, env = "OVERDUE_CHECK_LIMIT", value_name = "N|none", default_value = "none", value_parser = CheckLimit::parse, allow_negative_numbers = true)]
-        check_limit: CheckLimit,
-
-        /// Pings of each check that are kept
-        #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N", default_value_t = DEFAULT_PING_LOG_LIMIT)]
-        ping_log_limit: u32,
+        #[command(flatten)]
+        limits: Limits,
     },
     /// List the projects
     List {
-        /// Print JSON
-        #[arg(long, env = "OVERDUE_JSON")]
-        json: bool,
+        #[command(flatten)]
+        json: Json,
     },
     /// Give a project another name
     Rename {
@@ -48,28 +43,35 @@ pub(super) enum ProjectCommand {
         /// Its name or UUID
         project: String,
 
-        /// Checks that it may have, or none for no limit
-        #[arg(long, env = "OVERDUE_CHECK_LIMIT", value_name = "N|none", value_parser = CheckLimit::parse, allow_negative_numbers = true)]
-        check_limit: Option<CheckLimit>,
-
-        /// Pings of each check that are kept
-        #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N")]
-        ping_log_limit: Option<u32>,
+        #[command(flatten)]
+        limits: Limits,
     },
+}
+
+#[derive(Args)]
+pub(super) struct Limits {
+    /// Checks that it may have, or none for no limit [new projects: none]
+    #[arg(long, env = "OVERDUE_CHECK_LIMIT", value_name = "N|none", value_parser = CheckLimit::parse, allow_negative_numbers = true)]
+    check_limit: Option<CheckLimit>,
+
+    /// Pings of each check that are kept [new projects: 100]
+    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N")]
+    ping_log_limit: Option<u32>,
 }
 
 impl From<ProjectCommand> for Question {
     fn from(command: ProjectCommand) -> Self {
         match command {
-            ProjectCommand::Create { name, check_limit, ping_log_limit } => {
-                Request::CreateProject { name, check_limit, ping_log_limit }.into()
+            ProjectCommand::Create { name, limits: Limits { check_limit, ping_log_limit } } => {
+                let check_limit = check_limit.unwrap_or(CheckLimit::None);
+                Request::CreateProject { name, check_limit, ping_log_limit: ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT) }.into()
             }
-            ProjectCommand::List { json } => Self { request: Request::ListProjects {}, json },
+            ProjectCommand::List { json: Json { json } } => Self { request: Request::ListProjects {}, json },
             ProjectCommand::Rename { project, name } => {
                 Request::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
             }
             ProjectCommand::Delete { project } => Request::DeleteProject { project }.into(),
-            ProjectCommand::Set { project, check_limit, ping_log_limit } => {
+            ProjectCommand::Set { project, limits: Limits { check_limit, ping_log_limit } } => {
                 Request::SetProject { project, name: None, check_limit, ping_log_limit }.into()
             }
         }

@@ -1,1 +1,18 @@
-fn main() {}
+//! The built binary: flags, signals, SIGKILL, the admin socket.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "these are tests, helper functions included, and a process has no clock but the real one"
+)]
+
+mod admin;
+mod client;
+mod first_start;
+mod flags;
+mod kill;
+mod process;
+mod shutdown;

@@ -1,0 +1,159 @@
+//! Administering with and without a server, and every way in which the socket can be in a bad state.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::process::{Server, admin, overdue, run, workplace};
+
+fn provision(data: &Path) {
+    let project = admin(data, &["project", "create", "main", "--check-limit", "3", "--ping-log-limit", "20"]);
+    assert_eq!(project.len(), 36);
+    admin(data, &["project", "create", "gone"]);
+    admin(data, &["project", "rename", "gone", "going"]);
+    admin(data, &["project", "set", "going", "--check-limit", "none"]);
+    admin(data, &["project", "delete", "going"]);
+    for (access, length) in [("read-write", 32), ("read-only", 32), ("ping", 22)] {
+        assert_eq!(admin(data, &["key", "create", "--project", "main", "--access", access]).len(), length);
+    }
+    let create = ["channel", "create", "--project", &project, "--kind", "email", "--set", "to=ops@example.org", "--name"];
+    let channel = admin(data, &[&create[..], &["Žofie ☎"]].concat());
+    assert_eq!((channel.len(), admin(data, &[&create[..], &[""]].concat()).len()), (36, 36));
+    admin(data, &["channel", "set", "Žofie ☎", "--set", "to=other@example.org"]);
+    admin(data, &["channel", "rename", &channel, "Žofie"]);
+    admin(data, &["channel", "delete", ""]);
+    assert_eq!(
+        admin(data, &["channel", "list", "--project", "main", "--show-settings"]),
+        format!(
+            "UUID                                  PROJECT  KIND   NAME   SETTINGS\n{channel}  main     email  Žofie  to=\"other@example.org\""
+        )
+    );
+    let projects = admin(data, &["project", "list", "--json"]);
+    assert!(projects.contains(&format!(r#"{{"uuid":"{project}","name":"main","checks":0,"check_limit":3,"ping_log_limit":20}}"#)));
+    assert_eq!(admin(data, &["key", "list", "--project", "main"]).lines().count(), 4);
+}
+
+#[test]
+fn administering_needs_no_server() {
+    let (_directory, data) = workplace();
+    provision(&data);
+    // A database with a project is no first start.
+    let server = Server::start(&data);
+    assert_eq!(server.log.len(), 1, "{:?}", server.log);
+    assert_eq!(admin(&data, &["key", "list"]).lines().count(), 4);
+}
+
+#[test]
+fn administering_goes_through_a_running_server() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    provision(&data);
+    server.stop();
+    assert_eq!(admin(&data, &["project", "list"]).lines().count(), 3);
+}
+
+#[test]
+fn only_making_a_project_makes_a_database() {
+    let (_directory, data) = workplace();
+    for words in [&["project", "list"][..], &["key", "create", "--project", "a", "--access", "ping"], &["compact"]] {
+        let done = run(overdue(words).arg("--data").arg(&data));
+        assert_eq!((done.status, done.err.contains("there is no database")), (1, true), "{words:?}: {}", done.err);
+    }
+    assert!(!data.exists());
+}
+
+#[test]
+fn commands_wait_for_each_other() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "main"]);
+    let create = || {
+        overdue(&["key", "create", "--project", "main", "--access", "ping"]).arg("--data").arg(&data).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let all: Vec<_> = (0..8).map(|_| create()).collect();
+    assert!(all.into_iter().all(|mut child| child.wait().unwrap().success()));
+    assert_eq!(admin(&data, &["key", "list"]).lines().count(), 9);
+}
+
+#[test]
+fn a_socket_left_behind_is_in_nobodys_way() {
+    let (_directory, data) = workplace();
+    let mut server = Server::start(&data);
+    server.kill();
+    assert!(data.join("admin.sock").exists());
+    admin(&data, &["project", "create", "offline"]);
+    let server = Server::start(&data);
+    admin(&data, &["project", "create", "online"]);
+    server.stop();
+
+    // What is no socket is not ours to remove.
+    std::fs::write(data.join("admin.sock"), "mine").unwrap();
+    let refused = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data));
+    assert_eq!((refused.status, refused.err.contains("is no socket")), (1, true), "{}", refused.err);
+    assert_eq!(std::fs::read(data.join("admin.sock")).unwrap(), b"mine");
+    admin(&data, &["project", "list"]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    // It takes connections and says nothing.
+    let _silent = UnixListener::bind(data.join("admin.sock")).unwrap();
+    let done = run(overdue(&["project", "list"]).arg("--data").arg(&data));
+    assert_eq!((done.status, done.err.lines().count()), (1, 1), "{}", done.err);
+    assert!(done.err.contains("a server is running on") && done.err.contains("but does not answer"), "{}", done.err);
+}
+
+#[test]
+fn a_path_that_is_too_long_for_a_socket_is_told() {
+    let (directory, _) = workplace();
+    let data = directory.path().join("x".repeat(100));
+    let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data));
+    assert_eq!((done.status, done.err.contains("is too long for a socket: choose a shorter data directory")), (1, true), "{}", done.err);
+    // No server can run there, so nothing is in the way.
+    admin(&data, &["project", "create", "a"]);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_bounded() {
+    let (_directory, data) = workplace();
+    let _server = Server::start(&data);
+    let connect = || UnixStream::connect(data.join("admin.sock")).unwrap();
+    let mut stream = connect();
+    let mut replies = BufReader::new(stream.try_clone().unwrap());
+    for (line, part) in [
+        ("", "not a line of the admin protocol"),
+        ("GET / HTTP/1.1", "not a line of the admin protocol"),
+        (r#"{"version":2,"message":{"list_projects":{}}}"#, "speaks version 2"),
+        (r#"{"version":1,"message":{"create_project":{"name":"","check_limit":"none","ping_log_limit":1}}}"#, "cannot be empty"),
+        (r#"{"version":1,"message":{"list_projects":{}}}"#, r#"{"version":1,"message":{"projects":[{"#),
+    ] {
+        stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        replies.read_line(&mut reply).unwrap();
+        assert!(reply.contains(part), "{line}: {reply}");
+    }
+
+    let mut endless = connect();
+    endless.write_all(&vec![b' '; 256 << 10]).unwrap();
+    let mut reply = String::new();
+    endless.read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("a request has at most 262144 bytes"), "{reply}");
+
+    // Clients that say nothing keep nobody out for longer than their time.
+    let _idle: Vec<_> = (0..20).map(|_| connect()).collect();
+    admin(&data, &["project", "list"]);
+}
+
+#[test]
+fn compacting_needs_the_database_to_itself() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    let refused = run(overdue(&["compact"]).arg("--data").arg(&data));
+    assert_eq!((refused.status, refused.err.contains("in use by another overdue process")), (1, true), "{}", refused.err);
+    server.stop();
+    let done = run(overdue(&["compact"]).arg("--data").arg(&data));
+    assert_eq!((done.status, done.out.as_str(), done.err.contains("less than before")), (0, "", true), "{}", done.err);
+    assert_eq!(admin(&data, &["project", "list"]).lines().count(), 2);
+}

@@ -1,0 +1,129 @@
+//! What is typed wrong, asked for, left to the environment, or cut off by a closed pipe.
+
+use crate::process::{admin, overdue, run, workplace};
+
+#[test]
+fn errors_are_one_line_on_standard_error() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "default"]);
+    let channel = |kind: &'static str, set: &'static str| {
+        vec!["channel", "create", "--project", "default", "--kind", kind, "--name", "n", "--set", set]
+    };
+    let cases = [
+        (vec!["prject"], 2, "unrecognized subcommand 'prject'"),
+        (vec!["project"], 2, "requires a subcommand"),
+        (vec!["project", "create", ""], 2, "cannot be empty"),
+        (vec!["project", "create", "default"], 1, "a project of that name already"),
+        (vec!["project", "create", "x", "--check-limit", "many"], 2, "give a number of checks, or none"),
+        (vec!["project", "set", "default"], 2, "--check-limit"),
+        (vec!["project", "delete", "nope"], 1, "there is no project \"nope\"; there are: default"),
+        (vec!["key", "create", "--project", "default", "--access", "all"], 2, "possible values: read-write, read-only, ping"),
+        (vec!["key", "create", "--access", "ping"], 2, "--project <NAME>"),
+        (vec!["key", "revoke", "77"], 1, "there is no key 77"),
+        (channel("fax", "to=a"), 2, "possible values: email, sms, webhook"),
+        (channel("email", "to"), 2, "a setting is KEY=VALUE"),
+        (channel("email", "too=a"), 2, "there is no setting \"too\"; use to"),
+        (channel("webhook", "body=a"), 2, "there is no URL"),
+        (vec!["channel", "delete", "nope"], 1, "there is no channel \"nope\""),
+        (vec!["serve", "--listen", "8000"], 2, "give an IP address and a port"),
+        (vec!["serve", "--listen", "192.0.2.1:8000"], 1, "cannot listen on 192.0.2.1:8000"),
+        (vec!["serve", "--base-url", "example.org"], 2, "a base URL looks like"),
+        (vec!["serve", "--trusted-proxy", "10.0.0.0/33"], 2, "give a network or an address"),
+        (vec!["serve", "--ping-body-limit", "10000001"], 2, "10000001 is not in 0..=10000000"),
+        (vec!["serve", "--api-rate", "-1"], 2, "-1"),
+        (vec!["serve", "--log", "loud"], 2, "expected one of"),
+    ];
+    for (words, status, part) in cases {
+        let done = run(overdue(&words).arg("--data").arg(&data));
+        assert_eq!((done.status, done.out.as_str()), (status, ""), "{words:?}: {}", done.err);
+        assert!(done.err.lines().count() == 1 && done.err.starts_with("overdue: ") && done.err.contains(part), "{words:?}: {}", done.err);
+    }
+    let nowhere = run(&mut overdue(&["project", "list"]));
+    assert_eq!((nowhere.status, nowhere.err.contains("HOME is not set; give one with --data")), (2, true), "{}", nowhere.err);
+}
+
+#[test]
+fn help_goes_to_standard_output_and_names_the_variables() {
+    for (words, variables) in [
+        (&["serve"][..], &["OVERDUE_LISTEN", "OVERDUE_BASE_URL", "OVERDUE_TRUSTED_PROXY", "OVERDUE_API_RATE", "OVERDUE_LOG"][..]),
+        (&["project", "create"], &["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT"]),
+        (&["key", "create"], &["OVERDUE_PROJECT", "OVERDUE_ACCESS"]),
+        (&["channel", "create"], &["OVERDUE_KIND", "OVERDUE_NAME", "OVERDUE_SET", "OVERDUE_SET_FILE"]),
+        (&["compact"], &[]),
+    ] {
+        let done = run(overdue(words).arg("--help"));
+        assert_eq!((done.status, done.err.as_str()), (0, ""), "{words:?}");
+        for variable in variables.iter().chain(&["OVERDUE_DATA"]) {
+            assert!(done.out.contains(variable), "{words:?}: {variable}");
+        }
+    }
+    let version = run(&mut overdue(&["--version"]));
+    assert_eq!(version.out, format!("overdue {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn variables_stand_for_flags_and_flags_win() {
+    let (directory, data) = workplace();
+    let create = |name: &str| {
+        let mut command = overdue(&["project", "create", name]);
+        command.env("OVERDUE_DATA", &data).env("OVERDUE_CHECK_LIMIT", "7");
+        command
+    };
+    assert_eq!(run(&mut create("a")).status, 0);
+    assert_eq!(run(create("b").args(["--check-limit", "8"])).status, 0);
+    let list = run(overdue(&["project", "list"]).env("OVERDUE_JSON", "1").env("STATE_DIRECTORY", &data));
+    assert_eq!((list.out.contains(r#""check_limit":7"#), list.out.contains(r#""check_limit":8"#)), (true, true), "{}", list.out);
+
+    assert_eq!(run(overdue(&["project", "create", "a"]).env("HOME", directory.path())).status, 0);
+    assert!(directory.path().join(".local/state/overdue/overdue.redb").exists());
+}
+
+#[test]
+fn data_is_named_before_or_after_the_subcommand() {
+    let (_directory, data) = workplace();
+    let data = data.to_str().unwrap();
+    for words in [["--data", data, "project", "create", "a"], ["project", "--data", data, "create", "b"]] {
+        assert_eq!(run(&mut overdue(&words)).status, 0, "{words:?}");
+    }
+    assert_eq!(run(&mut overdue(&["project", "list", "--data", data])).out.lines().count(), 3);
+}
+
+#[test]
+fn settings_may_come_from_a_file() {
+    let (directory, data) = workplace();
+    admin(&data, &["project", "create", "default"]);
+    let file = directory.path().join("settings");
+    std::fs::write(&file, "header.authorization=Bearer a=b\n\nmethod=PUT\n").unwrap();
+    let file = file.to_str().unwrap();
+    let create = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "n", "--set", "up-url=http://a/"];
+    admin(&data, &[&create[..], &["--set-file", file]].concat());
+    let shown = admin(&data, &["channel", "list", "--show-settings", "--json"]);
+    assert!(shown.contains(r#""settings":{"header.authorization":"Bearer a=b","method":"PUT","up-url":"http://a/"}"#), "{shown}");
+
+    std::fs::write(file, "method=PUT\nnonsense\n").unwrap();
+    let done = run(overdue(&create).arg("--data").arg(&data).env("OVERDUE_SET_FILE", file));
+    assert_eq!((done.status, done.err.contains("line 2: a setting is KEY=VALUE")), (2, true), "{}", done.err);
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "default"]);
+    for (words, status) in [
+        (&["project", "list"][..], 0),
+        (&["project", "list", "--json"], 0),
+        (&["serve", "--help"], 0),
+        (&["--version"], 0),
+        // Nobody has seen the key, so this did not work.
+        (&["key", "create", "--project", "default", "--access", "ping"], 1),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = run(overdue(words).arg("--data").arg(&data).stdout(writer));
+        assert_eq!(done.status, status, "{words:?}: {}", done.err);
+        assert!(!done.err.contains("panicked"), "{words:?}: {}", done.err);
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(run(overdue(&["key"]).stderr(writer)).status, 2);
+}

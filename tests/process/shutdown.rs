@@ -1,0 +1,86 @@
+//! Signals: what is drained, how long it may take, and what the log never says.
+
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::process::{Server, admin, workplace};
+
+/// A server with a project, whose ping key is given.
+fn server(words: &[&str]) -> (tempfile::TempDir, Server, String) {
+    let (directory, data) = workplace();
+    admin(&data, &["project", "create", "main"]);
+    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let server = Server::start_with(&data, words);
+    (directory, server, key)
+}
+
+#[test]
+fn sigterm_drains_whatever_clients_do() {
+    let (_directory, mut server, key) = server(&[]);
+    let path = format!("/ping/{key}/a?create=1");
+    let connect = || Client::connect(server.address).unwrap();
+    let (mut idle, mut unfinished, mut finished, _silent) = (connect(), connect(), connect(), connect());
+    assert_eq!(idle.post(&path, b"").unwrap().status, 201);
+    unfinished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Le").as_bytes()).unwrap();
+    finished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
+    // What was sent before this answer has been read.
+    assert_eq!(connect().post(&path, b"").unwrap().status, 200);
+
+    let start = Instant::now();
+    server.signal("TERM");
+    server.wait_for("stopping");
+    assert!(idle.is_closed());
+    finished.send(b"cd").unwrap();
+    assert_eq!(finished.receive().unwrap().status, 200);
+    assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(Client::connect(server.address).is_err());
+}
+
+#[test]
+fn sigint_stops_an_idle_server_at_once() {
+    let (_directory, mut server, _) = server(&[]);
+    let start = Instant::now();
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let (_directory, mut server, _) = server(&[]);
+    let mut unfinished = Client::connect(server.address).unwrap();
+    unfinished.send(b"GET /healthz HTTP/1.1\r\n").unwrap();
+    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    let start = Instant::now();
+    server.signal("TERM");
+    server.wait_for("stopping");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(server.log.last().unwrap().contains("a second signal"), "{:?}", server.log);
+}
+
+#[test]
+fn the_log_holds_no_secrets() {
+    let (directory, mut server, ping_key) = server(&["--log", "trace"]);
+    let data = directory.path().join("data");
+    let api_key = admin(&data, &["key", "create", "--project", "main", "--access", "read-write"]);
+    let mut client = Client::connect(server.address).unwrap();
+    let mut sent = |path: &str| client.post(path, b"body-secret").unwrap().status;
+    assert_eq!(sent(&format!("/ping/{ping_key}/a?create=1")), 201);
+    assert_eq!(sent(&format!("/ping/{ping_key}/unknown")), 404);
+    sent("/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f");
+    let checks = String::from_utf8(client.get("/api/v3/checks/", &api_key).unwrap().body).unwrap();
+    let uuid = checks.split("/ping/").nth(1).and_then(|rest| rest.get(..36)).unwrap();
+    assert_eq!(client.post(&format!("/ping/{uuid}"), b"").unwrap().status, 200);
+    assert_eq!(client.get("/api/v3/checks/", "wrong-key-wrong-key-wrong-key-00").unwrap().status, 401);
+    client.send(format!("GET /ping/{ping_key}\r\n\r\n").as_bytes()).unwrap();
+    assert!(client.receive().is_ok_and(|answer| answer.status == 400));
+    server.signal("TERM");
+    server.wait();
+    let log = server.log.join("\n");
+    for secret in [ping_key.as_str(), &api_key, uuid, "body-secret", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "wrong-key"] {
+        assert!(!log.contains(secret), "{secret}:\n{log}");
+    }
+}
