@@ -1,0 +1,86 @@
+//! The server that is measured: its URL taken apart, and single requests beside the load.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{Request, Result};
+
+/// What a single request may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A base URL, resolved.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    address: SocketAddr,
+    host: Box<str>,
+    base: Box<str>,
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(url: &str) -> std::result::Result<Self, String> {
+        let rest = url.strip_prefix("http://").ok_or_else(|| format!("{url}: the URL has to begin with http://"))?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+        let mut addresses = with_port.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+        let address = addresses.next().ok_or_else(|| format!("{host} has no address"))?;
+        let base = path.trim_end_matches('/');
+        let base = if base.is_empty() { String::new() } else { format!("/{base}") };
+        Ok(Self { address, host: host.into(), base: base.into() })
+    }
+}
+
+impl Endpoint {
+    /// Where to connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the `Host` header says.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The path that all others begin with, without a slash at its end.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Sends one request on its own connection; returns status and body.
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(u16, Vec<u8>)> {
+        let headers: Vec<_> = headers.iter().copied().chain([("Connection", "close")]).collect();
+        let request = Request::new(self, method, path, &headers, body, 1);
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(&request.bytes)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or("the server did not answer")?;
+        let status = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        Ok((status.ok_or("the answer has no status")?, answer.split_off(end + 4)))
+    }
+
+    /// The pings that the server says it has logged for the checks of [`Request::ping`].
+    pub(crate) fn logged(&self, api_key: &str) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct List {
+            checks: Vec<Check>,
+        }
+        #[derive(Deserialize)]
+        struct Check {
+            slug: String,
+            n_pings: u64,
+        }
+        let (status, body) = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
+        if status != 200 {
+            return Err(format!("the list of checks was answered {status}: {}", String::from_utf8_lossy(&body)).into());
+        }
+        let list: List = serde_json::from_slice(&body)?;
+        Ok(list.checks.iter().filter(|check| check.slug.starts_with("load-")).map(|check| check.n_pings).sum())
+    }
+}

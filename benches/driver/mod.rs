@@ -1,0 +1,130 @@
+//! A load generator that costs so little that it can share two cores with the server it measures: plain non-blocking sockets,
+//! requests that differ in a few digits, and of an answer nothing read but its status and length.
+
+mod answer;
+mod endpoint;
+mod request;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+
+pub(crate) use endpoint::Endpoint;
+pub(crate) use request::Request;
+
+/// Errors are told to a person and nobody else.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// How often the progress bar moves.
+const DRAW: Duration = Duration::from_millis(100);
+
+/// What to send, how much of it, and how fast.
+pub(crate) struct Plan<'a> {
+    /// The server.
+    pub(crate) endpoint: &'a Endpoint,
+    /// What is sent.
+    pub(crate) request: &'a Request,
+    /// Keep-alive connections, each with one request under way at the most.
+    pub(crate) connections: usize,
+    /// Threads that the connections are spread over.
+    pub(crate) threads: usize,
+    /// Requests a second, whether answers come or not; latency counts from the time at which a request was to be sent, so an answer
+    /// that holds up later requests makes them late too. Without: each answer is followed by the next request.
+    pub(crate) rate: Option<u32>,
+    /// When it is enough.
+    pub(crate) until: Until,
+}
+
+/// When it is enough.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// This many requests were sent; all of them are measured.
+    Count(u64),
+    /// This long; requests of the warm-up before it are not measured.
+    Time { warm_up: Duration, measured: Duration },
+}
+
+impl Until {
+    /// From the start to the first request that is measured.
+    fn warm_up(self) -> Duration {
+        match self {
+            Self::Count(_) => Duration::ZERO,
+            Self::Time { warm_up, .. } => warm_up,
+        }
+    }
+}
+
+/// What came of it.
+pub(crate) struct Run {
+    /// Answers by status, those of the warm-up too.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// Requests whose connection ended before the answer.
+    pub(crate) lost: u64,
+    /// Requests that were due, at a fixed rate, and had not been sent when the time was up.
+    pub(crate) unsent: u64,
+    /// Microseconds from each measured request to the end of its answer.
+    pub(crate) latency: Histogram<u64>,
+    /// What the measured requests took together, from the end of the warm-up on.
+    pub(crate) took: Duration,
+}
+
+impl Run {
+    fn new() -> Result<Self> {
+        let latency = Histogram::new_with_bounds(1, 60_000_000, 3)?;
+        Ok(Self { statuses: BTreeMap::new(), lost: 0, unsent: 0, latency, took: Duration::ZERO })
+    }
+
+    fn add(mut self, other: &Self) -> Result<Self> {
+        other.statuses.iter().for_each(|(status, count)| *self.statuses.entry(*status).or_default() += count);
+        self.lost += other.lost;
+        self.unsent += other.unsent;
+        self.latency.add(&other.latency)?;
+        self.took = self.took.max(other.took);
+        Ok(self)
+    }
+
+    /// Measured answers a second.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.latency.len() as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Answers of the 2xx and 3xx kind.
+    pub(crate) fn good(&self) -> u64 {
+        self.statuses.range(200..400).map(|(_, count)| count).sum()
+    }
+
+    /// Other answers, and requests without one.
+    pub(crate) fn bad(&self) -> u64 {
+        self.statuses.values().sum::<u64>() - self.good() + self.lost
+    }
+}
+
+/// Carries out a plan; `bar` shows how far it is.
+pub(crate) fn run(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
+    let start = Instant::now();
+    let answered = AtomicU64::new(0);
+    let whole = match plan.until {
+        Until::Count(count) => count,
+        Until::Time { warm_up, measured } => u64::try_from((warm_up + measured).as_millis())?,
+    };
+    bar.set_length(whole);
+    std::thread::scope(|scope| {
+        let threads = plan.threads.clamp(1, plan.connections.max(1));
+        let workers: Vec<_> = (0..threads).map(|nth| worker::Worker::new(plan, (nth, threads), start, &answered)).collect::<Result<_>>()?;
+        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || worker.run())).collect();
+        while !running.iter().all(|thread| thread.is_finished()) {
+            std::thread::park_timeout(DRAW);
+            let (elapsed, answered) = (start.elapsed(), answered.load(Ordering::Relaxed));
+            bar.set_position(match plan.until {
+                Until::Count(_) => answered,
+                Until::Time { .. } => u64::try_from(elapsed.as_millis())?.min(whole),
+            });
+            bar.set_message(format!("{:.0}/s", answered as f64 / elapsed.as_secs_f64()));
+        }
+        running.into_iter().try_fold(Run::new()?, |sum, thread| sum.add(&thread.join().map_err(|_| "a thread of the driver panicked")??))
+    })
+}

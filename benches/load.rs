@@ -1,0 +1,146 @@
+//! The load driver, for anybody's server and machine: pings a second, percentiles, errors, and whether what was answered is there.
+//!
+//! ```text
+//! cargo bench --bench load                                     a server of its own, on the disk of `target/`
+//! cargo bench --bench load -- --url http://127.0.0.1:8000 --ping-key KEY --api-key KEY
+//! cargo bench --bench load -- --checks 100000 --connections 256 --seconds 30
+//! cargo bench --bench load -- --rate 20000                     at a fixed rate; latency counts from the time a ping was due
+//! cargo bench --bench load -- --list --checks 1000             reads `GET /api/v3/checks/` instead
+//! ```
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+mod driver;
+mod subject;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use driver::{Endpoint, Plan, Request, Result, Run, Until};
+use indicatif::{ProgressBar, ProgressStyle};
+use subject::Subject;
+
+/// Sends pings to a server and tells how fast it answers.
+#[derive(Parser)]
+#[command(name = "load")]
+struct Options {
+    /// The server's base URL; without it a server of its own is started and stopped
+    #[arg(long, requires = "ping_key")]
+    url: Option<Endpoint>,
+    /// The project's ping key: pings go to URL/ping/KEY/load-0000000 and so on
+    #[arg(long)]
+    ping_key: Option<String>,
+    /// A read-write API key of the project: logged pings are counted before and after
+    #[arg(long)]
+    api_key: Option<String>,
+    /// Checks that are pinged in turn; those that are missing are created first
+    #[arg(long, default_value_t = 10_000)]
+    checks: u64,
+    /// Keep-alive connections
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Threads of the driver; one is enough for about 200,000 requests a second
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Pings a second, open loop; without it each answer is followed by the next ping
+    #[arg(long)]
+    rate: Option<u32>,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Seconds of load before that
+    #[arg(long, default_value_t = 1.0)]
+    warm_up: f64,
+    /// Read the list of checks instead of pinging; needs an API key
+    #[arg(long)]
+    list: bool,
+    /// Where the database of a server of its own lies
+    #[arg(long, conflicts_with = "url")]
+    directory: Option<PathBuf>,
+    /// Run once and briefly (`cargo bench -- --test`)
+    #[arg(long)]
+    test: bool,
+    /// What `cargo bench` adds
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let mut options = Options::parse();
+    if options.test {
+        options.checks = options.checks.min(100);
+        (options.seconds, options.warm_up) = (0.5, 0.1);
+    }
+    match options.url.take().zip(options.ping_key.take()) {
+        Some((endpoint, ping_key)) => measure(&options, &endpoint, &ping_key, options.api_key.as_deref()),
+        None => {
+            let mut subject = Subject::start(options.directory.as_deref())?;
+            measure(&options, &subject.endpoint, &subject.ping_key, Some(&subject.api_key))?;
+            subject.stop()
+        }
+    }
+}
+
+fn measure(options: &Options, endpoint: &Endpoint, ping_key: &str, api_key: Option<&str>) -> Result<()> {
+    let style = ProgressStyle::with_template("{prefix:>9} {bar:40} {percent:>3} %  {msg}")?;
+    let bar = |prefix| ProgressBar::new(0).with_style(style.clone()).with_prefix(prefix);
+    let ping = |create| Request::ping(endpoint, ping_key, options.checks, create);
+    let (connections, threads) = (options.connections, options.threads);
+
+    let create = Plan { endpoint, request: &ping(true), connections, threads, rate: None, until: Until::Count(options.checks) };
+    let created = run_with(&create, &bar("create"))?;
+    if created.bad() > 0 {
+        return Err(format!("the checks could not all be made: {:?}, {} without answer", created.statuses, created.lost).into());
+    }
+    let request = match (options.list, api_key) {
+        (true, Some(key)) => Request::new(endpoint, "GET", "/api/v3/checks/", &[("X-Api-Key", key)], "", 1),
+        (true, None) => return Err("--list needs --api-key".into()),
+        (false, _) => ping(false),
+    };
+    let counted = api_key.filter(|_| !options.list);
+    let before = counted.map(|key| endpoint.logged(key)).transpose()?;
+    let (warm_up, measured) = (Duration::try_from_secs_f64(options.warm_up)?, Duration::try_from_secs_f64(options.seconds)?);
+    let until = Until::Time { warm_up, measured };
+    let run = run_with(&Plan { endpoint, request: &request, connections, threads, rate: options.rate, until }, &bar("load"))?;
+    let after = counted.map(|key| endpoint.logged(key)).transpose()?;
+    report(&run, before.zip(after))
+}
+
+fn run_with(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
+    let run = driver::run(plan, bar);
+    bar.finish_and_clear();
+    run
+}
+
+/// Says what was measured; an error when an answered ping is not in the log.
+fn report(run: &Run, logged: Option<(u64, u64)>) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let millis = |quantile| Duration::from_micros(run.latency.value_at_quantile(quantile)).as_secs_f64() * 1000.0;
+    writeln!(out, "{:.0} answers/s, {} in {:.1} s", run.per_second(), run.latency.len(), run.took.as_secs_f64())?;
+    writeln!(
+        out,
+        "latency in ms: p50 {:.2}, p90 {:.2}, p99 {:.2}, p99.9 {:.2}, max {:.2}",
+        millis(0.5),
+        millis(0.9),
+        millis(0.99),
+        millis(0.999),
+        millis(1.0)
+    )?;
+    let statuses: Vec<_> = run.statuses.iter().map(|(status, count)| format!("{count} times {status}")).collect();
+    writeln!(out, "answers, the warm-up's too: {}", statuses.join(", "))?;
+    if run.lost + run.unsent > 0 {
+        writeln!(out, "without answer: {}; due, but not sent before the end: {}", run.lost, run.unsent)?;
+    }
+    match logged {
+        None => writeln!(out, "logged pings were not counted: no --api-key")?,
+        Some((before, after)) => {
+            let (good, found) = (run.good(), after - before);
+            writeln!(out, "logged pings: {found} more than before, {good} were answered well")?;
+            if found < good {
+                return Err(format!("{} pings that were answered are not in the log", good - found).into());
+            }
+        }
+    }
+    Ok(())
+}
