@@ -21,6 +21,8 @@ use crate::clock::Clock;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{self, BaseUrl, BaseUrlError};
 use crate::random::Random;
+use crate::smtp::address::Domain;
+use crate::smtp::{self, Certificate, CertificateError};
 use crate::store::{Medium, StoreError};
 
 mod first_start;
@@ -48,8 +50,20 @@ pub struct Config {
     pub api_burst: u32,
     /// See [`engine::Config`].
     pub ping_body_limit: usize,
+    /// Pings by mail, if they are taken.
+    pub mail: Option<Mail>,
     /// What is logged.
     pub log: LevelFilter,
+}
+
+/// How pings are taken by mail.
+pub struct Mail {
+    /// Where SMTP sessions are taken; at least one.
+    pub listen: Vec<SocketAddr>,
+    /// See [`smtp::Config`].
+    pub domain: Domain,
+    /// Files of the certificate chain and of its private key, for STARTTLS.
+    pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why the server did not start, or did not stop as it should.
@@ -57,8 +71,10 @@ pub struct Config {
 pub enum ServeError {
     /// The database cannot be opened.
     Store(StoreError),
-    /// An address cannot be listened on.
-    Listen(SocketAddr, io::Error),
+    /// An address, of this flag, cannot be listened on.
+    Listen(&'static str, SocketAddr, io::Error),
+    /// The certificate for mail cannot be used.
+    Certificate(CertificateError),
     /// The base URL that follows from an address is none.
     BaseUrl(BaseUrlError),
     /// There is no admin socket.
@@ -79,7 +95,8 @@ impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
-            Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with --listen"),
+            Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
+            Self::Certificate(error) => error.fmt(f),
             Self::BaseUrl(error) => error.fmt(f),
             Self::Admin(error) => error.fmt(f),
             Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
@@ -116,14 +133,18 @@ pub fn run(config: Config) -> Result<(), ServeError> {
 
 async fn serve(config: Config, handle: Handle, writer: Writer) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
-    let mut listeners = Vec::new();
-    for address in &config.listen {
-        listeners.push(TcpListener::bind(address).await.map_err(|error| ServeError::Listen(*address, error))?);
-    }
-    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(ServeError::System)?;
+    let listeners = bind("--listen", &config.listen).await?;
     let base_url = match config.base_url {
         Some(url) => url,
-        None => default_base_url(&addresses).map_err(ServeError::BaseUrl)?,
+        None => default_base_url(listeners.first().map(|(_, address)| *address)).map_err(ServeError::BaseUrl)?,
+    };
+    let mail = match config.mail {
+        Some(Mail { listen, domain, certificate }) => {
+            let read = |(chain, key): (PathBuf, PathBuf)| Certificate::read(&chain, &key);
+            let certificate = certificate.map(read).transpose().map_err(ServeError::Certificate)?;
+            Some((bind("--smtp-listen", &listen).await?, smtp::Config { domain, certificate }))
+        }
+        None => None,
     };
     let socket = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
     let mut ended = run_writer(writer).map_err(ServeError::System)?;
@@ -139,9 +160,16 @@ async fn serve(config: Config, handle: Handle, writer: Writer) -> Result<(), Ser
     let (trusted_proxies, api_rate, api_burst) = (config.trusted_proxies, config.api_rate, config.api_burst);
     let server = http::Server::new(handle.clone(), http::Config { base_url, trusted_proxies, api_rate, api_burst });
     let mut doors = JoinSet::new();
-    for (listener, address) in listeners.into_iter().zip(addresses) {
+    for (listener, address) in listeners {
         tracing::info!(%address, "listening for HTTP");
         doors.spawn(server.clone().serve(listener, stopped.clone()));
+    }
+    if let Some((listeners, config)) = mail {
+        let server = smtp::Server::new(handle.clone(), config);
+        for (listener, address) in listeners {
+            tracing::info!(%address, "listening for mail");
+            doors.spawn(server.clone().serve(listener, stopped.clone()));
+        }
     }
     doors.spawn(socket.serve(handle.clone(), stopped));
     tell_supervisor(NotifyState::Ready);
@@ -159,6 +187,18 @@ async fn serve(config: Config, handle: Handle, writer: Writer) -> Result<(), Ser
         stopped = drain(doors, &handle, ended) => if panicked { Err(ServeError::Panicked) } else { stopped },
         _ = signals.next() => Err(ServeError::Interrupted),
     }
+}
+
+/// Listens on the addresses of a flag; with each listener the address that it has, port 0 replaced.
+async fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<(TcpListener, SocketAddr)>, ServeError> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let told = |error| ServeError::Listen(flag, *address, error);
+        let listener = TcpListener::bind(address).await.map_err(told)?;
+        let bound = listener.local_addr().map_err(told)?;
+        listeners.push((listener, bound));
+    }
+    Ok(listeners)
 }
 
 /// Starts the writer on a thread of its own; the receiver tells how it ended.
@@ -205,8 +245,8 @@ impl Signals {
 }
 
 /// The first address; one that stands for all addresses of the machine is reached under its name for itself.
-fn default_base_url(addresses: &[SocketAddr]) -> Result<BaseUrl, BaseUrlError> {
-    let first = addresses.first().ok_or(BaseUrlError)?;
+fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> {
+    let first = first.ok_or(BaseUrlError)?;
     if first.ip().is_unspecified() { format!("http://localhost:{}", first.port()).parse() } else { format!("http://{first}").parse() }
 }
 
@@ -237,7 +277,7 @@ mod tests {
             ("[::]:8000", "http://localhost:8000"),
             ("[::1]:8000", "http://[::1]:8000"),
         ] {
-            assert_eq!(default_base_url(&[address.parse().unwrap()]).unwrap().as_str(), url);
+            assert_eq!(default_base_url(address.parse().ok()).unwrap().as_str(), url);
         }
     }
 }

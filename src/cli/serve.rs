@@ -8,7 +8,8 @@ use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
 use crate::http::BaseUrl;
-use crate::serve::Config;
+use crate::serve::{Config, Mail};
+use crate::smtp::address::Domain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -28,6 +29,9 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
     ping_body_limit: u32,
 
+    #[command(flatten)]
+    mail: MailArgs,
+
     /// API requests a minute for each key; 0 for no limit
     #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100)]
     api_rate: u32,
@@ -39,6 +43,25 @@ pub(super) struct ServeArgs {
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
+}
+
+#[derive(Args)]
+struct MailArgs {
+    /// Address and port to take pings by SMTP on; may be given several times
+    #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, requires = "ping_email_domain")]
+    smtp_listen: Vec<SocketAddr>,
+
+    /// Domain of the addresses that mail pings: <uuid>@DOMAIN and <ping key>+<slug>@DOMAIN
+    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = Domain::parse, requires = "smtp_listen")]
+    ping_email_domain: Option<Domain>,
+
+    /// PEM file of a certificate and its chain: SMTP offers STARTTLS with it
+    #[arg(long, env = "OVERDUE_SMTP_TLS_CERT", value_name = "FILE", requires = "smtp_tls_key", requires = "smtp_listen")]
+    smtp_tls_cert: Option<PathBuf>,
+
+    /// PEM file of the certificate's private key
+    #[arg(long, env = "OVERDUE_SMTP_TLS_KEY", value_name = "FILE", requires = "smtp_tls_cert")]
+    smtp_tls_key: Option<PathBuf>,
 }
 
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -64,7 +87,16 @@ impl ServeArgs {
             ping_body_limit: self.ping_body_limit as usize,
             api_rate: self.api_rate,
             api_burst: self.api_burst,
+            mail: self.mail.config(),
             log: self.log,
         }
+    }
+}
+
+impl MailArgs {
+    fn config(self) -> Option<Mail> {
+        // One is never given without the other.
+        let domain = self.ping_email_domain.filter(|_| !self.smtp_listen.is_empty())?;
+        Some(Mail { listen: self.smtp_listen, domain, certificate: self.smtp_tls_cert.zip(self.smtp_tls_key) })
     }
 }

@@ -38,6 +38,14 @@ fn errors_are_one_line() {
             &["serve", "--listen", "x"][..],
             "invalid value 'x' for '--listen <ADDR:PORT>': give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000 (see --help)",
         ),
+        (
+            &["serve", "--smtp-listen", "[::]:25"],
+            "the following required arguments were not provided: --ping-email-domain <DOMAIN> (see --help)",
+        ),
+        (
+            &["serve", "--smtp-listen", "[::]:25", "--ping-email-domain", "a@b"],
+            "invalid value 'a@b' for '--ping-email-domain <DOMAIN>': the domain of ping addresses is a host name such as ping.example.org (see --help)",
+        ),
         (&["serve", "--liste", "x"], "unexpected argument '--liste' found; a similar argument exists: '--listen' (see --help)"),
         (&["key", "create"], "the following required arguments were not provided: --project <NAME> --access <ACCESS> (see --help)"),
         (

@@ -4,10 +4,8 @@ mod link;
 mod svg;
 mod width;
 
-use hyper::{Method, Request};
 use serde_json::json;
 
-use super::Inner;
 use super::reply::{self, Fault, Reply};
 use super::route::BadgePath;
 use crate::domain::check::{Check, Shown};
@@ -15,7 +13,7 @@ use crate::domain::ids::path_uuid;
 use crate::domain::moment::Moment;
 use crate::engine::Handle;
 use link::Link;
-pub(super) use link::Links;
+pub(super) use link::links;
 
 /// What stands on the badge of a whole project.
 const SITE_NAME: &str = "overdue";
@@ -131,26 +129,15 @@ struct Badge {
     format: Format,
 }
 
-const METHODS: &str = "GET, HEAD, OPTIONS";
-
 /// Answers a request to a badge URL.
-pub(super) fn answer<B>(inner: &Inner, path: BadgePath, request: &Request<B>) -> Reply {
-    let reply = match *request.method() {
-        Method::GET | Method::HEAD => find(&inner.handle, path).map_or_else(|| Fault::NotFound.plain(), |badge| badge.reply()),
-        Method::OPTIONS => reply::no_content(),
-        _ => Fault::MethodNotAllowed(METHODS).plain(),
-    };
-    reply::any_origin(reply, METHODS)
-}
-
-fn find(handle: &Handle, path: BadgePath) -> Option<Badge> {
-    match path {
+pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
+    let badge = match path {
         BadgePath::Tag { project_key, signature, tag } => {
-            let link = Link::parse(handle.badge_secret(), &project_key, &signature, tag.as_deref())?;
-            of_project(handle, &link)
+            Link::parse(handle.badge_secret(), &project_key, &signature, tag.as_deref()).and_then(|link| of_project(handle, &link))
         }
         BadgePath::Check { states, badge } => of_check(handle, states, &badge),
-    }
+    };
+    badge.map(|badge| badge.reply()).ok_or(Fault::NotFound)
 }
 
 fn of_project(handle: &Handle, link: &Link<'_>) -> Option<Badge> {

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Method;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -144,12 +145,24 @@ impl Server {
                 ping::answer(&inner.handle, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(inner, endpoint, request).await,
-            Some(Route::Badge(badge)) => badge::answer(inner, badge, &request),
+            Some(Route::OpenApi) => public(&request, || Ok(reply::json(inner.api.description.clone()))),
+            Some(Route::Badge(badge)) => public(&request, || badge::answer(&inner.handle, badge)),
             Some(Route::Health) if is_healthy(&inner.handle).await => reply::text("OK"),
             Some(Route::Health) => Fault::Unavailable.plain(),
             None => refused(Fault::NotFound),
         })
     }
+}
+
+/// Answers a request to what anyone may read and nobody change.
+fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, Fault>) -> Reply {
+    let methods = "GET, HEAD, OPTIONS";
+    let answer = match *request.method() {
+        Method::GET | Method::HEAD => read(),
+        Method::OPTIONS => Ok(reply::no_content()),
+        _ => Err(Fault::MethodNotAllowed(methods)),
+    };
+    reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
 /// Waits until the service is to stop; a sender that is gone says so too.

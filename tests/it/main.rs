@@ -8,6 +8,8 @@
     reason = "these are tests, helper functions included"
 )]
 
+mod badges;
+mod openapi;
 mod ping;
 mod server;
 mod smtp;

@@ -1,21 +1,21 @@
 //! The Management API: what every request to it goes through before and after its resource answers.
 
 mod auth;
+mod badges;
 mod channels;
 mod checks;
 mod etag;
 mod flips;
 mod json;
+mod openapi;
 mod pings;
 mod rate;
 mod spec;
 mod status;
 mod view;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, HeaderValue,
-};
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
 
@@ -38,27 +38,21 @@ const BODY_BYTES: usize = 1 << 20;
 /// What the API keeps beside the engine.
 pub(crate) struct Api {
     limiter: rate::Limiter,
+    /// The OpenAPI description of all this.
+    pub(crate) description: Bytes,
 }
 
 impl Api {
     pub(super) fn new(config: &Config) -> Self {
-        Self { limiter: rate::Limiter::new(config.api_rate, config.api_burst) }
+        Self { limiter: rate::Limiter::new(config.api_rate, config.api_burst), description: openapi::description(&config.base_url).into() }
     }
 }
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
 pub(super) async fn answer(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) -> Reply {
     let methods = endpoint.resource.methods();
-    let mut reply = admit(inner, endpoint, request).await.unwrap_or_else(|fault| fault.json());
-    for (name, value) in [
-        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Api-Key"),
-        (ACCESS_CONTROL_ALLOW_METHODS, methods),
-        (ACCESS_CONTROL_MAX_AGE, "600"),
-    ] {
-        reply.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    reply
+    let answer = admit(inner, endpoint, request).await;
+    reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
 /// What comes before the resource is asked, in the order in which clients may rely on: method, body, key.
@@ -79,7 +73,7 @@ async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) ->
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
-    let body = if head.method == Method::POST { body::whole(body, BODY_BYTES).await? } else { bytes::Bytes::new() };
+    let body = if head.method == Method::POST { body::whole(body, BODY_BYTES).await? } else { Bytes::new() };
     let document = match resource {
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
         _ => Document::parse(&body)?,
@@ -109,7 +103,7 @@ async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
         (Resource::UniqueFlips(key), _) => flips::list(&call, Name::Unique(key)).await,
         (Resource::Channels, _) => tagged(&call, channels::list(&call)).await,
         (Resource::Status, _) => status::probe(&call).await,
-        (Resource::Badges | Resource::OpenApi, _) => Err(Fault::NotFound),
+        (Resource::Badges, _) => tagged(&call, badges::list(&call)).await,
     }
 }
 

@@ -6,7 +6,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use serde::Serialize;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
@@ -21,32 +20,19 @@ const SIGNATURE_LENGTH: usize = 8;
 /// What the signature of a two-state badge has behind it (contract, Badge set).
 const TWO_STATES: &str = "-2";
 
-/// The six URLs of a badge (contract, Badge set).
-#[derive(Serialize, Debug)]
-pub(crate) struct Links {
-    svg: String,
-    svg3: String,
-    json: String,
-    json3: String,
-    shields: String,
-    shields3: String,
-}
-
-impl Links {
-    /// Those of a tag of a project, or of the whole project.
-    pub(crate) fn new(base_url: &str, secret: &[u8; 32], badge_key: &str, tag: Option<&str>) -> Self {
-        let signature = signature(secret, badge_key, tag);
-        let tag = tag.map(|tag| format!("/{}", utf8_percent_encode(tag, ESCAPED))).unwrap_or_default();
-        let link = |states, format: Format| format!("{base_url}/badge/{badge_key}/{signature}{states}{tag}.{}", format.name());
-        Self {
-            svg: link(TWO_STATES, Format::Svg),
-            svg3: link("", Format::Svg),
-            json: link(TWO_STATES, Format::Json),
-            json3: link("", Format::Json),
-            shields: link(TWO_STATES, Format::Shields),
-            shields3: link("", Format::Shields),
-        }
-    }
+/// The URLs of the badge of a tag, or of a whole project, with their names (contract, Badge set).
+pub(crate) fn links(base_url: &str, secret: &[u8; 32], badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
+    let signature = signature(secret, badge_key, tag);
+    let tag = tag.map(|tag| format!("/{}", utf8_percent_encode(tag, ESCAPED))).unwrap_or_default();
+    let link = |states, format: Format| format!("{base_url}/badge/{badge_key}/{signature}{states}{tag}.{}", format.name());
+    [
+        ("svg", link(TWO_STATES, Format::Svg)),
+        ("svg3", link("", Format::Svg)),
+        ("json", link(TWO_STATES, Format::Json)),
+        ("json3", link("", Format::Json)),
+        ("shields", link(TWO_STATES, Format::Shields)),
+        ("shields3", link("", Format::Shields)),
+    ]
 }
 
 /// What a signed URL asks for.
@@ -104,12 +90,7 @@ mod tests {
 
     const SECRET: [u8; 32] = [7; 32];
 
-    /// Reads the six URLs as the route table hands them over, in the order of [`Links`].
-    fn read<'a>(secret: &[u8; 32], links: &'a Links) -> [Option<Link<'a>>; 6] {
-        let Links { svg, svg3, json, json3, shields, shields3 } = links;
-        [svg, svg3, json, json3, shields, shields3].map(|url| parse(secret, url))
-    }
-
+    /// Reads a URL as the route table hands it over.
     fn parse<'a>(secret: &[u8; 32], url: &'a str) -> Option<Link<'a>> {
         match *url.strip_prefix("http://h/badge/")?.split('/').collect::<Vec<_>>() {
             [key, signed] => Link::parse(secret, key, signed, None),
@@ -118,8 +99,9 @@ mod tests {
         }
     }
 
-    fn links(tag: Option<&str>) -> Links {
-        Links::new("http://h", &SECRET, "key", tag)
+    fn svg3(tag: Option<&str>) -> String {
+        let [_, (_, url), ..] = links("http://h", &SECRET, "key", tag);
+        url
     }
 
     #[test]
@@ -132,17 +114,14 @@ mod tests {
             (Some("ž"), "/%C5%BE.svg"),
             (Some("*"), "/%2A.svg"),
         ] {
-            let Links { svg, svg3, .. } = links(tag);
-            let (signature, rest) = svg3.strip_prefix("http://h/badge/key/").unwrap().split_at(SIGNATURE_LENGTH);
-            assert_eq!(rest, end);
-            assert_eq!(svg, format!("http://h/badge/key/{signature}-2{end}"));
+            let url = svg3(tag);
+            assert_eq!(&url.strip_prefix("http://h/badge/key/").unwrap()[SIGNATURE_LENGTH..], end);
         }
     }
 
     #[test]
     fn a_signature_fits_one_secret_one_project_and_one_tag() {
-        let Links { svg3: all, .. } = links(None);
-        let Links { svg3: tag, .. } = links(Some("prod"));
+        let (all, tag) = (svg3(None), svg3(Some("prod")));
         assert!(parse(&SECRET, &all).is_some() && parse(&SECRET, &tag).is_some());
         assert_eq!(parse(&[8; 32], &all), None);
         let signature = tag.strip_prefix("http://h/badge/key/").and_then(|rest| rest.strip_suffix("/prod.svg")).unwrap();
@@ -168,11 +147,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_tag_survives_its_urls(secret: [u8; 32], tag: String) {
-            let links = Links::new("http://h", &secret, "key", Some(&tag));
-            prop_assert!(links.svg.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{}", links.svg);
-            let wanted = Format::ALL.into_iter().flat_map(|format| [States::Two, States::Three].map(|states| (states, format)));
-            for (link, (states, format)) in read(&secret, &links).into_iter().zip(wanted) {
-                prop_assert_eq!(link, Some(Link { badge_key: "key", tag: Some(tag.as_str().into()), states, format }));
+            for (name, url) in links("http://h", &secret, "key", Some(&tag)) {
+                prop_assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{url}");
+                let states = if name.ends_with('3') { States::Three } else { States::Two };
+                let format = Format::parse(name.trim_end_matches('3')).unwrap();
+                prop_assert_eq!(parse(&secret, &url), Some(Link { badge_key: "key", tag: Some(tag.as_str().into()), states, format }));
             }
         }
     }

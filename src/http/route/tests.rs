@@ -83,6 +83,8 @@ fn api_paths() {
         "/api/v3",
         "/api/v3/",
         "/api/v4/checks/",
+        "/api/v2/openapi.json",
+        "/api/v3/openapi.json/",
         "/api/v3/check/",
         "/api/v3//checks/",
         "/api/v3/checks//",
@@ -93,6 +95,7 @@ fn api_paths() {
     ] {
         assert_eq!(Route::parse(&filled(path)), None, "{path}");
     }
+    assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
     assert_eq!(Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())), None);
     assert_eq!(Route::parse(&format!("/api/v3/checks/{unique}/pings/")), None);
 }

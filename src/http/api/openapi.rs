@@ -1,0 +1,89 @@
+//! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
+
+use crate::http::request::BaseUrl;
+
+const DESCRIPTION: &str = include_str!("openapi.json");
+
+/// Where the API lies, as [`DESCRIPTION`] has it.
+const SERVER: &str = r#""/api/v3""#;
+
+/// The description of the API of a service at this address (OpenAPI 3.1.0).
+pub(super) fn description(base_url: &BaseUrl) -> String {
+    let server = serde_json::Value::from(format!("{}/api/v3", base_url.as_str()));
+    DESCRIPTION.replacen(SERVER, &server.to_string(), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::super::spec::{Document, Problem, Spec, SpecError};
+    use super::*;
+    use crate::http::route::{Resource, Version};
+
+    fn described() -> Value {
+        let base_url = "https://example.org/sub".parse().unwrap();
+        serde_json::from_str(&description(&base_url)).unwrap()
+    }
+
+    #[test]
+    fn it_describes_this_server() {
+        assert_eq!(described()["servers"], serde_json::json!([{ "url": "https://example.org/sub/api/v3" }]));
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let (mut routes, mut operations) = (BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]), BTreeSet::new());
+        for (resource, template) in Resource::ALL {
+            let methods = resource.methods();
+            // The description says once for all that HEAD goes with GET, and that OPTIONS is answered.
+            assert!(methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"), "{methods}");
+            let methods = methods.split(", ").filter(|method| !["HEAD", "OPTIONS"].contains(method));
+            // Paths that differ in nothing but the names of their parameters are one path to OpenAPI.
+            routes.extend(methods.map(|method| (template.replace("{unique_key}", "{uuid}"), method.to_owned())));
+        }
+        for (path, methods) in described()["paths"].as_object().unwrap() {
+            operations.extend(methods.as_object().unwrap().keys().map(|method| (path.clone(), method.to_uppercase())));
+        }
+        assert_eq!(routes, operations);
+    }
+
+    #[test]
+    fn every_field_of_a_request_is_read() {
+        for field in described()["components"]["schemas"]["CheckFields"]["properties"].as_object().unwrap().keys() {
+            let body = format!("{{\"{field}\": {{}}}}");
+            let read = Spec::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3);
+            match field.as_str() {
+                "api_key" => assert!(read.is_ok(), "it is read with the key"),
+                "unique" => assert_eq!(read, Err(SpecError::Field("unique", Problem::NotAnArray))),
+                _ => assert!(matches!(read, Err(SpecError::Field(name, _)) if name == field), "{field}: {read:?}"),
+            }
+        }
+    }
+
+    /// The values of all members of this name.
+    fn members<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
+        match value {
+            Value::Object(object) => object.iter().for_each(|(key, value)| {
+                found.extend((key == name).then_some(value));
+                members(value, name, found);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| members(item, name, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn references_lead_to_every_component() {
+        let described = described();
+        let mut references = Vec::new();
+        members(&described, "$ref", &mut references);
+        let references = references.into_iter().map(|reference| reference.as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
+        let kinds = described["components"].as_object().unwrap().iter().filter(|(kind, _)| *kind != "securitySchemes");
+        let components = kinds
+            .flat_map(|(kind, components)| components.as_object().unwrap().keys().map(move |name| format!("#/components/{kind}/{name}")));
+        assert_eq!(references, components.collect());
+    }
+}

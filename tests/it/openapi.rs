@@ -1,0 +1,222 @@
+//! The OpenAPI description against real answers: every operation, its status codes, headers and bodies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use overdue::engine::command::{Command, NewChannel};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Server, project};
+
+/// The description as served, and which of its operations have been seen answering with success.
+struct Description {
+    document: Value,
+    seen: BTreeSet<(String, String)>,
+}
+
+impl Description {
+    async fn of(server: &Server) -> Self {
+        let document = server.get("/api/v3/openapi.json").await.json();
+        assert_eq!(document["servers"][0]["url"], format!("{}/api/v3", server.base));
+        Self { document, seen: BTreeSet::new() }
+    }
+
+    fn resolved<'a>(&'a self, node: &'a Value) -> &'a Value {
+        let Some(reference) = node.get("$ref") else { return node };
+        let pointer = reference.as_str().unwrap().trim_start_matches('#');
+        self.document.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"))
+    }
+
+    /// Fails unless the answer is one that the operation is described to give.
+    fn assert_gives(&mut self, method: &str, path: &str, answer: &Answer) {
+        let operation = &self.document["paths"][path][method.to_lowercase()];
+        let status = answer.status.to_string();
+        let about = format!("{method} {path}: {status} {}", String::from_utf8_lossy(&answer.body));
+        let response = self.resolved(operation["responses"].get(&status).unwrap_or_else(|| panic!("undescribed: {about}")));
+        for (name, header) in response["headers"].as_object().into_iter().flatten() {
+            let value = answer.header(name);
+            assert_eq!(value.is_some(), self.resolved(header)["required"] == true, "{name} of {about}");
+        }
+        match response["content"].as_object().and_then(|content| content.iter().next()) {
+            None => assert!(answer.body.is_empty(), "{about}"),
+            Some((media, content)) => {
+                assert_eq!(answer.header("content-type"), Some(media.as_str()), "{about}");
+                if let Some(schema) = content.get("schema") {
+                    self.fits(schema, &answer.json()).unwrap_or_else(|error| panic!("{error} in {about}"));
+                }
+            }
+        }
+        if answer.status < 300 {
+            self.seen.insert((method.to_owned(), path.to_owned()));
+        }
+    }
+
+    /// Whether a value is what a schema says, as far as this description uses JSON Schema; patterns, formats and lengths are left
+    /// to others. Gives the members that the schema knows.
+    fn fits<'a>(&'a self, schema: &'a Value, value: &Value) -> Result<BTreeSet<&'a str>, String> {
+        let wrong = |what: &str| Err(format!("{value} {what}"));
+        let mut known = BTreeSet::new();
+        for (keyword, says) in schema.as_object().unwrap() {
+            match keyword.as_str() {
+                "$ref" => known.extend(self.fits(self.resolved(schema), value)?),
+                "type" if !matches_type(says, value) => return wrong(&format!("is no {says}")),
+                "const" if says != value => return wrong(&format!("is not {says}")),
+                "enum" if !says.as_array().unwrap().contains(value) => return wrong(&format!("is not among {says}")),
+                "required" => {
+                    if let Some(name) = says.as_array().unwrap().iter().find(|name| value.get(name.as_str().unwrap()).is_none()) {
+                        return wrong(&format!("has no {name}"));
+                    }
+                }
+                "properties" => {
+                    for (name, schema) in says.as_object().unwrap() {
+                        known.insert(name.as_str());
+                        value.get(name).map(|value| self.fits(schema, value)).transpose()?;
+                    }
+                }
+                "items" => value.as_array().into_iter().flatten().try_for_each(|item| self.fits(says, item).map(drop))?,
+                "allOf" => {
+                    for schema in says.as_array().unwrap() {
+                        known.extend(self.fits(schema, value)?);
+                    }
+                }
+                "oneOf" => {
+                    let fitting = says.as_array().unwrap().iter().map(|schema| self.fits(schema, value));
+                    let (fitting, others): (Vec<_>, Vec<_>) = fitting.partition(Result::is_ok);
+                    match <[_; 1]>::try_from(fitting) {
+                        Ok([only]) => known.extend(only?),
+                        Err(fitting) => return wrong(&format!("fits {} of {says}: {others:?}", fitting.len())),
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (name, member) in value.as_object().into_iter().flatten().filter(|(name, _)| !known.contains(name.as_str())) {
+            match (schema.get("additionalProperties"), schema.get("unevaluatedProperties")) {
+                (Some(Value::Bool(false)), _) | (_, Some(Value::Bool(false))) => return wrong(&format!("has {name}")),
+                (Some(schema), _) => drop(self.fits(schema, member)?),
+                _ => {}
+            }
+        }
+        Ok(known)
+    }
+}
+
+fn matches_type(types: &Value, value: &Value) -> bool {
+    let types = types.as_array().map_or(std::slice::from_ref(types), Vec::as_slice);
+    types.iter().any(|name| match name.as_str().unwrap() {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("{other}"),
+    })
+}
+
+/// A server with one check of every kind and in many states, and the names by which they are called.
+async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
+    let server = Server::start().await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let busy = server.check(json!({ "name": "busy", "slug": "busy", "tags": "a b", "timeout": 60, "grace": 60 })).await;
+    server.check(json!({ "schedule": "* * * * *", "tz": "Europe/Riga" })).await;
+    let uuid = text(&busy["uuid"]);
+    for (action, body) in [("/start?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", ""), ("?rid=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f", "hello")]
+    {
+        server.clock.advance_secs(3);
+        assert_eq!(server.send("POST", &format!("/ping/{uuid}{action}"), &[], body.as_bytes()).await.status, 200);
+    }
+    for action in ["/fail", "/log", "", "/start"] {
+        assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
+    }
+    let other = project(&server.handle, "other").await;
+    let keys = [("X-Api-Key", other.rw.as_str())];
+    let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
+    let channel =
+        NewChannel { uuid: uuid::Uuid::nil(), project: server.main.id, name: "".into(), kind: "sms".into(), settings: Box::new([]) };
+    server.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap();
+    let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
+    let names = BTreeMap::from([
+        ("busy", uuid),
+        ("theirs", text(&theirs["uuid"])),
+        ("unique", text(&shown["checks"][0]["unique_key"])),
+        ("none", "00000000-0000-4000-8000-000000000000".to_owned()),
+    ]);
+    (server, names)
+}
+
+#[tokio::test]
+async fn every_operation_answers_as_described() {
+    let (server, names) = furnished().await;
+    let mut described = Description::of(&server).await;
+    let (rw, ro) = (server.main.rw.as_str(), server.main.ro.as_str());
+    let huge = format!("{{\"desc\": \"{}\"}}", "x".repeat(1 << 20));
+    for (method, path, name, query, key, body, status) in [
+        ("GET", "/checks/", "", "", rw, "", 200),
+        ("GET", "/checks/", "", "?tag=a&slug=busy", ro, "", 200),
+        ("GET", "/checks/", "", "", "", "", 401),
+        ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"]}"#, 201),
+        ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"], "schedule": "daily"}"#, 200),
+        ("POST", "/checks/", "", "", rw, r#"{"name": 1}"#, 400),
+        ("POST", "/checks/", "", "", ro, "{}", 401),
+        ("POST", "/checks/", "", "", rw, &huge, 413),
+        ("GET", "/checks/{uuid}", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}", "busy", "", ro, "", 200),
+        ("GET", "/checks/{uuid}", "unique", "", ro, "", 200),
+        ("GET", "/checks/{uuid}", "theirs", "", rw, "", 403),
+        ("GET", "/checks/{uuid}", "none", "", rw, "", 404),
+        ("POST", "/checks/{uuid}", "busy", "", rw, r#"{"desc": "text", "timeout": 90}"#, 200),
+        ("POST", "/checks/{uuid}", "busy", "", rw, "[]", 400),
+        ("POST", "/checks/{uuid}", "theirs", "", rw, "", 403),
+        ("POST", "/checks/{uuid}", "none", "", rw, "", 404),
+        ("POST", "/checks/{uuid}/resume", "busy", "", rw, "", 409),
+        ("GET", "/checks/{uuid}/pings/", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}/pings/", "busy", "", ro, "", 401),
+        ("GET", "/checks/{uuid}/pings/", "theirs", "", rw, "", 403),
+        ("GET", "/checks/{uuid}/pings/{n}/body", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}/pings/{n}/body", "none", "", rw, "", 404),
+        ("GET", "/checks/{uuid}/flips/", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}/flips/", "unique", "?seconds=60&start=1&end=9999999999", ro, "", 200),
+        ("GET", "/checks/{uuid}/flips/", "busy", "?start=x", rw, "", 400),
+        ("POST", "/checks/{uuid}/pause", "busy", "", rw, "", 200),
+        ("POST", "/checks/{uuid}/pause", "none", "", rw, "null", 404),
+        ("POST", "/checks/{uuid}/resume", "busy", "", rw, "", 200),
+        ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 200),
+        ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 404),
+        ("GET", "/channels/", "", "", rw, "", 200),
+        ("GET", "/channels/", "", "", ro, "", 401),
+        ("GET", "/badges/", "", "", ro, "", 200),
+        ("GET", "/status/", "", "", rw, "", 200),
+        ("GET", "/status/", "", "", "", "", 401),
+        ("GET", "/openapi.json", "", "", "", "", 200),
+    ] {
+        let uuid = names.get(name).map_or("", |name| name);
+        let address = format!("/api/v3{path}{query}").replace("{uuid}", uuid).replace("{n}", "2");
+        let headers = if key.is_empty() { vec![] } else { vec![("X-Api-Key", key)] };
+        let answer = server.send(method, &address, &headers, body.as_bytes()).await;
+        assert_eq!(answer.status, status, "{method} {address}: {answer:?}");
+        described.assert_gives(method, path, &answer);
+    }
+    let operations = described.document["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
+        methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+    });
+    assert_eq!(described.seen, operations.collect());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn limits_and_entity_tags_are_described() {
+    let server = Server::start_with(|config| (config.api_rate, config.api_burst) = (1, 2)).await;
+    let mut described = Description::of(&server).await;
+    let list = server.api("GET", "/badges/", "").await;
+    let headers = [("X-Api-Key", server.main.rw.as_str()), ("If-None-Match", list.header("etag").unwrap())];
+    for status in [304, 429] {
+        let answer = server.send("GET", "/api/v3/badges/", &headers, b"").await;
+        assert_eq!(answer.status, status);
+        described.assert_gives("GET", "/badges/", &answer);
+    }
+    let long = server.api("GET", &format!("/badges/?{}", "x".repeat(10_000)), "").await;
+    assert_eq!(long.status, 414);
+    described.assert_gives("GET", "/badges/", &long);
+    server.stop().await;
+}
