@@ -131,7 +131,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     served
 }
 
-async fn serve(config: Config, handle: Handle, writer: Writer) -> Result<(), ServeError> {
+async fn serve(config: Config, handle: Handle, mut writer: Writer) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
     let listeners = bind("--listen", &config.listen).await?;
     let base_url = match config.base_url {
@@ -147,6 +147,7 @@ async fn serve(config: Config, handle: Handle, writer: Writer) -> Result<(), Ser
         None => None,
     };
     let socket = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
+    tokio::spawn(writer.answer_through_courier().run());
     let mut ended = run_writer(writer).map_err(ServeError::System)?;
 
     let is_first = handle.state().households().next().is_none();

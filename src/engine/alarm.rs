@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use crate::domain::check::Check;
 use crate::domain::ids::CheckId;
 use crate::domain::moment::Moment;
@@ -17,7 +19,7 @@ const HOUSEKEEPING_SECS: i64 = 3600;
 /// The deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline leaves them alone.
 pub(super) struct Alarm {
     wheel: Wheel,
-    armed: HashMap<CheckId, Armed>,
+    armed: HashMap<CheckId, Armed, RandomState>,
     /// The latest tick that was asked for.
     asked: u64,
     due: Vec<u64>,
@@ -56,7 +58,7 @@ impl Alarm {
     /// Arms all checks, and the first round of housekeeping at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Moment) -> Self {
         let asked = tick_at(now);
-        let mut alarm = Self { wheel: Wheel::new(asked), armed: HashMap::new(), asked, due: Vec::new() };
+        let mut alarm = Self { wheel: Wheel::new(asked), armed: HashMap::default(), asked, due: Vec::new() };
         alarm.wheel.insert(tick_at(now), HOUSEKEEPING);
         checks.for_each(|check| alarm.arm(check));
         alarm

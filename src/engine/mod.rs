@@ -6,6 +6,7 @@
 mod alarm;
 pub mod apply;
 pub mod command;
+mod courier;
 mod housekeeping;
 mod load;
 mod query;
@@ -28,6 +29,7 @@ use command::{Answer, Command, Unavailable};
 use queue::Queue;
 use state::State;
 
+pub use courier::Round;
 pub use housekeeping::Thresholds;
 pub use writer::{Ended, Writer};
 

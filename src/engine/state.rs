@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+// For what we have drawn or counted ourselves. Slugs and names come from outside and have the hasher that withstands chosen keys.
+use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
@@ -56,9 +58,9 @@ pub struct Household {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    checks: HashMap<CheckId, Check>,
-    by_uuid: HashMap<Uuid, CheckId>,
-    by_badge: HashMap<Uuid, CheckId>,
+    checks: HashMap<CheckId, Check, RandomState>,
+    by_uuid: HashMap<Uuid, CheckId, RandomState>,
+    by_badge: HashMap<Uuid, CheckId, RandomState>,
     projects: BTreeMap<ProjectId, Household>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     keys: BTreeMap<KeyId, Arc<Key>>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::alarm::Alarm;
 use super::apply::{Effects, Ledger};
 use super::command::{Answer, Command, Unavailable};
+use super::courier::{Courier, Round};
 use super::housekeeping::{Housekeeping, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
@@ -46,6 +47,7 @@ pub struct Writer {
     last_stamp: Moment,
     due: Vec<CheckId>,
     more_due: bool,
+    courier: Courier,
 }
 
 /// What is derived from the file, anew at start and after a failure.
@@ -109,8 +111,16 @@ impl Writer {
             last_stamp,
             due: Vec::new(),
             more_due: false,
+            courier: Courier::default(),
         };
         Ok((Handle(shared), writer))
+    }
+
+    /// Has the answers delivered by a task on the runtime of the callers, which is many times cheaper than from the writer's thread.
+    pub fn answer_through_courier(&mut self) -> Round {
+        let (courier, round) = Courier::new();
+        self.courier = courier;
+        round
     }
 
     /// Works until the queue is closed, or a command makes it panic. Blocks: give it a thread.
@@ -202,8 +212,7 @@ impl Writer {
         };
         let Effects { changes, .. } = std::mem::take(&mut self.ledger.effects);
         self.publish(&changes);
-        // A caller that has gone away does not want its answer.
-        replies.into_iter().zip(answers).for_each(|(reply, answer)| drop(reply.send(answer)));
+        self.courier.deliver(replies.into_iter().zip(answers).collect());
         for id in due.iter().chain(changes.iter().filter_map(|change| match change {
             Change::Pinged(id, _) => Some(id),
             Change::Check(check) => Some(&check.id),

@@ -1,11 +1,13 @@
 //! Pings: who they are for, what they mean to that check, and their entry in the log.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
 use super::{Applied, Ledger};
-use crate::domain::check::{Check, Settings, Status};
+use crate::domain::check::{Settings, Status};
 use crate::domain::edit::ChannelChoice;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::keyword::Rules;
@@ -20,7 +22,8 @@ impl Ledger {
     pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
         let PingRequest { target, signal, origin, rid, body } = request;
         let (id, created) = self.addressee(target, now)?;
-        let Check { settings, mut state, .. } = self.existing(id)?;
+        let check = self.state.check(id).ok_or(Refusal::NotFound)?;
+        let (settings, mut state) = (Arc::clone(&check.settings), check.state);
         let kind = if state.status == Status::Paused && settings.manual_resume && !overdue(&settings, &state, now) {
             Kind::Ignored
         } else {
