@@ -78,6 +78,8 @@ enum Phase {
 
 struct Transaction {
     sender: String,
+    /// Bytes of the message, as MAIL declares them; 0: not said.
+    size: usize,
     targets: Vec<Target>,
 }
 
@@ -166,6 +168,12 @@ impl Dialogue {
         }
     }
 
+    /// Bytes that the message has in the end, as far as its sender told: at most [`MESSAGE_MAX`].
+    pub fn expected(&self) -> usize {
+        let declared = self.transaction.as_ref().map_or(0, |transaction| transaction.size);
+        if declared == 0 { MESSAGE_MAX } else { declared }
+    }
+
     /// Lets go of the message that is coming in: there is no room for it. Its sender is told at its end.
     pub fn refuse_message(&mut self) {
         if let Phase::Message { message, refused, .. } = &mut self.phase {
@@ -182,7 +190,7 @@ impl Dialogue {
     fn message_ended(&mut self) -> Step {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
         match (phase, self.transaction.take()) {
-            (Phase::Message { refused: None, message, .. }, Some(Transaction { sender, targets })) => {
+            (Phase::Message { refused: None, message, .. }, Some(Transaction { sender, targets, .. })) => {
                 Step::Deliver(Envelope { sender, targets, message })
             }
             (Phase::Message { refused: Some(refused), .. }, _) => Step::Reply(refused),
@@ -273,7 +281,7 @@ impl Dialogue {
         if from.size > MESSAGE_MAX {
             return reply(TOO_LARGE);
         }
-        self.transaction = Some(Transaction { sender: from.address.into_owned(), targets: Vec::new() });
+        self.transaction = Some(Transaction { sender: from.address.into_owned(), size: from.size, targets: Vec::new() });
         reply("250 2.1.0 OK\r\n")
     }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
-use super::dialogue::{Dialogue, Step, Tls};
+use super::dialogue::{Dialogue, MESSAGE_MAX, Step, Tls};
 use super::{Inner, deliver, stopped};
 
 /// A whole command, or the next piece of a message, has to come within this time.
@@ -23,7 +23,7 @@ const HANDOVER: Duration = Duration::from_secs(30);
 const CHUNK: usize = 16_384;
 /// Bytes of a message that need no room of the common one.
 const SHARE: usize = 65_536;
-/// Bytes of common room taken at once.
+/// Common room is taken in multiples of so many bytes, since declared sizes are not exact.
 const ROOM_STEP: usize = 1_048_576;
 
 const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
@@ -126,38 +126,46 @@ impl Session {
                 }
             }
         };
-        if !self.make_room(self.dialogue.held()) {
+        if !self.make_room().await {
+            self.room = None;
             self.dialogue.refuse_message();
         }
         (replies, end)
     }
 
-    /// Takes or gives back common room for a message of so many bytes; false when there is none.
-    fn make_room(&mut self, held: usize) -> bool {
+    /// Takes common room for the message that is coming in, or gives it back; false when there is none.
+    ///
+    /// The room is taken at once for the whole message, so that those who wait for room hold none.
+    async fn make_room(&mut self) -> bool {
+        let held = self.dialogue.held();
         if held <= SHARE {
             self.room = None;
             return true;
         }
-        let has = self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        if held <= has {
-            return true;
-        }
-        // A step is far below 4 Gi, and messages end at 32 MiB.
-        let wants = (held - has).next_multiple_of(ROOM_STEP) as u32;
-        match Arc::clone(&self.door.room).try_acquire_many_owned(wants) {
-            Ok(more) => {
-                match &mut self.room {
-                    Some(room) => room.merge(more),
-                    None => self.room = Some(more),
+        let common = Arc::clone(&self.door.room);
+        match &mut self.room {
+            None => {
+                let wanted = self.dialogue.expected().max(held).next_multiple_of(ROOM_STEP);
+                self.room = timeout(PATIENCE, common.acquire_many_owned(permits(wanted))).await.ok().and_then(Result::ok);
+                self.room.is_some()
+            }
+            Some(room) if held <= room.num_permits() => true,
+            // More than was declared, so it may be anything.
+            Some(room) => match common.try_acquire_many_owned(permits(MESSAGE_MAX - room.num_permits())) {
+                Ok(more) => {
+                    room.merge(more);
+                    true
                 }
-                true
-            }
-            Err(_) => {
-                self.room = None;
-                false
-            }
+                Err(_) => false,
+            },
         }
     }
+}
+
+/// Bytes of room as the semaphore counts them.
+fn permits(bytes: usize) -> u32 {
+    // Messages end at 32 MiB.
+    bytes as u32
 }
 
 async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> io::Result<()> {

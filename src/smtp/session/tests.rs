@@ -140,26 +140,80 @@ async fn stopping_ends_sessions_between_messages() {
     assert_eq!(busy.rest().await, "250 2.0.0 OK\r\n421 4.3.2 The service is stopping\r\n");
 }
 
+/// So many bytes of a message, in lines.
+fn content(bytes: usize) -> String {
+    ("x".repeat(1022) + "\r\n").repeat(bytes / 1024)
+}
+
+/// DATA of a message that is declared to have so many bytes; 0: nothing is declared.
+fn to_data(declared: usize) -> String {
+    TO_DATA.replace(":<>", &if declared > 0 { format!(":<> SIZE={declared}") } else { ":<>".to_owned() })
+}
+
+const MEGABYTE: usize = ROOM_STEP;
+
 #[tokio::test]
 async fn large_messages_take_room_and_give_it_back() {
-    let mut talk = talk(1024, 2 * ROOM_STEP);
-    let line = "x".repeat(1022) + "\r\n";
-    let chunk = line.repeat(SHARE / 1024);
-    for (chunks, code) in [(1, "250"), (2, "250"), (32, "250"), (33, "452"), (1, "250"), (32, "250")] {
-        talk.send(TO_DATA).await;
+    let mut talk = talk(1024, ROOM);
+    for (declared, sent, taken) in [
+        (0, SHARE, 0),
+        (MEGABYTE, SHARE, 0),
+        (0, 2 * SHARE, MESSAGE_MAX),
+        (2 * SHARE, 2 * SHARE, MEGABYTE),
+        (2 * MEGABYTE, 2 * MEGABYTE, 2 * MEGABYTE),
+        // More than was declared.
+        (SHARE, 2 * MEGABYTE, MESSAGE_MAX),
+    ] {
+        talk.send(&to_data(declared)).await;
         talk.hear("354").await;
-        for _ in 0..chunks {
-            talk.send(&chunk).await;
-        }
+        talk.send(&content(sent)).await;
+        assert_eq!(talk.room.available_permits(), ROOM - taken, "{declared} {sent}");
         talk.send(".\r\n").await;
-        assert_eq!(talk.hear(code).await.lines().count(), 1, "{chunks}");
-        assert_eq!(talk.room.available_permits(), 2 * ROOM_STEP, "{chunks}");
+        talk.hear("250").await;
+        assert_eq!(talk.room.available_permits(), ROOM, "{declared} {sent}");
     }
     talk.send(TO_DATA).await;
     talk.hear("354").await;
-    talk.send(&chunk.repeat(2)).await;
-    talk.send(&line).await;
+    talk.send(&content(2 * SHARE)).await;
     drop(talk.peer);
     talk.session.await.unwrap().unwrap();
-    assert_eq!(talk.room.available_permits(), 2 * ROOM_STEP);
+    assert_eq!(talk.room.available_permits(), ROOM);
+}
+
+#[tokio::test]
+async fn large_messages_wait_for_room() {
+    let mut talk = talk(1024, ROOM);
+    let taken = Arc::clone(&talk.room).acquire_many_owned(permits(ROOM)).await.unwrap();
+    talk.send(TO_DATA).await;
+    talk.hear("354").await;
+    let Talk { mut peer, session, stop: _stop, .. } = talk;
+    let sending = tokio::spawn(async move {
+        peer.write_all(content(4 * SHARE).as_bytes()).await.unwrap();
+        peer.write_all(b".\r\nQUIT\r\n").await.unwrap();
+        let mut heard = String::new();
+        peer.read_to_string(&mut heard).await.unwrap();
+        heard
+    });
+    // As often as it takes to fill the pipe, and more.
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!sending.is_finished());
+    drop(taken);
+    assert_eq!(sending.await.unwrap(), "250 2.0.0 OK\r\n221 2.0.0 Bye\r\n");
+    session.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_messages_without_room_are_refused_for_now() {
+    let mut talk = talk(1024, ROOM);
+    for (left, declared) in [(0, 0), (MESSAGE_MAX - MEGABYTE, 0), (MEGABYTE, SHARE)] {
+        let _taken = Arc::clone(&talk.room).acquire_many_owned(permits(ROOM - left)).await.unwrap();
+        talk.send(&to_data(declared)).await;
+        talk.hear("354").await;
+        talk.send(&content(2 * MEGABYTE)).await;
+        assert_eq!(talk.room.available_permits(), left);
+        talk.send(".\r\n").await;
+        assert_eq!(talk.hear("452").await.lines().count(), 1);
+    }
 }
