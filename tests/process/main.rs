@@ -14,5 +14,6 @@ mod client;
 mod first_start;
 mod flags;
 mod kill;
+mod mail;
 mod process;
 mod shutdown;
