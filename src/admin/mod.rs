@@ -1,7 +1,7 @@
 //! The door for whoever administers the service: projects, keys and channels, asked for by the command line.
 //!
 //! While a server runs it listens on a Unix socket in the data directory; without one the command opens the database itself. Both ways
-//! end in [`perform`]. On the socket each request and each reply is one JSON object on a line, its version first.
+//! end in [`perform()`]. On the socket each request and each reply is one JSON object on a line, its version first.
 
 mod client;
 mod line;

@@ -51,7 +51,7 @@ struct MailArgs {
     #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, requires = "ping_email_domain")]
     smtp_listen: Vec<SocketAddr>,
 
-    /// Domain of the addresses that mail pings: <uuid>@DOMAIN and <ping key>+<slug>@DOMAIN
+    /// Domain of the addresses that mail pings: UUID@DOMAIN and PINGKEY+SLUG@DOMAIN
     #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = Domain::parse, requires = "smtp_listen")]
     ping_email_domain: Option<Domain>,
 

@@ -176,9 +176,11 @@ mod tests {
     #[test]
     fn completions_pair_with_the_nearest_start_of_their_rid() {
         use Kind::{Fail, Ignored, Log, Start, Success};
+        /// A ping and the seconds that its entry is to show.
+        type Logged = (Kind, Option<u128>, i64, Option<i64>);
         const H: i64 = 3600;
-        // Oldest first, with the seconds that each entry is to show.
-        let cases: &[&[(Kind, Option<u128>, i64, Option<i64>)]] = &[
+        // Oldest first.
+        let cases: &[&[Logged]] = &[
             &[(Start, None, 0, None), (Success, None, 5, Some(5)), (Success, None, 9, None)],
             &[(Start, None, 0, None), (Start, None, 3, None), (Fail, None, 5, Some(2))],
             &[(Start, None, 0, None), (Log, None, 1, None), (Ignored, None, 2, None), (Success, None, 5, Some(5))],

@@ -1,7 +1,7 @@
 //! The conversation with one mail sender: bytes in, replies and whole messages out; no socket, no clock, no store.
 //!
 //! Command lines end in LF, with or without CR, as the mail servers that senders are tried against take them too; what ends
-//! the content of a message is stricter (see [`super::content`]). Mail for other domains is refused at RCPT, whoever sends
+//! the content of a message is stricter (see the module `content`). Mail for other domains is refused at RCPT, whoever sends
 //! it; whether an address has a check behind it is never told.
 
 use std::borrow::Cow;
