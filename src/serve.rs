@@ -1,6 +1,5 @@
 //! The server as a whole: opens the database, starts the writer and the doors, and stops them in order.
 
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,22 +8,23 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sd_notify::NotifyState;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
-use crate::admin;
 use crate::clock::Clock;
 use crate::engine::{self, Ended, Handle, Writer};
-use crate::http::{self, BaseUrl, BaseUrlError};
+use crate::http::BaseUrl;
 use crate::random::Random;
 use crate::smtp::address::Domain;
-use crate::smtp::{self, Certificate, CertificateError};
-use crate::store::{Medium, StoreError};
+use crate::store::Medium;
+use doors::Doors;
+pub use error::ServeError;
 
+mod doors;
+mod error;
 mod first_start;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
@@ -66,50 +66,6 @@ pub struct Mail {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Why the server did not start, or did not stop as it should.
-#[derive(Debug)]
-pub enum ServeError {
-    /// The database cannot be opened.
-    Store(StoreError),
-    /// An address, of this flag, cannot be listened on.
-    Listen(&'static str, SocketAddr, io::Error),
-    /// The certificate for mail cannot be used.
-    Certificate(CertificateError),
-    /// The base URL that follows from an address is none.
-    BaseUrl(BaseUrlError),
-    /// There is no admin socket.
-    Admin(admin::SocketError),
-    /// The first project could not be made.
-    FirstStart(String),
-    /// The system gives no threads or no signals.
-    System(io::Error),
-    /// A command made the writer panic.
-    Panicked,
-    /// What was queued was not written in time.
-    Stuck,
-    /// A second signal came before all was done.
-    Interrupted,
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
-            Self::Certificate(error) => error.fmt(f),
-            Self::BaseUrl(error) => error.fmt(f),
-            Self::Admin(error) => error.fmt(f),
-            Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
-            Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
-            Self::Panicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
-            Self::Stuck => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
-            Self::Interrupted => f.write_str("a second signal came before the doors were closed; what was acknowledged is on disk"),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
 /// Runs the server until a signal stops it.
 pub fn run(config: Config) -> Result<(), ServeError> {
     // A closed standard error must not end the service: what cannot be logged is not.
@@ -122,84 +78,50 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         ping_body_limit: config.ping_body_limit,
         thresholds: engine::Thresholds::default(),
     };
-    let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
+    let (handle, mut writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::System)?;
-    let served = runtime.block_on(serve(config, handle, writer));
+    runtime.spawn(writer.answer_through_courier().run());
+    let ended = run_writer(writer).map_err(ServeError::System)?;
+    let served = runtime.block_on(serve(config, handle, ended));
     // Reads that block are not waited for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(config: Config, handle: Handle, mut writer: Writer) -> Result<(), ServeError> {
+async fn serve(config: Config, handle: Handle, mut ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
-    let listeners = bind("--listen", &config.listen).await?;
-    let base_url = match config.base_url {
-        Some(url) => url,
-        None => default_base_url(listeners.first().map(|(_, address)| *address)).map_err(ServeError::BaseUrl)?,
-    };
-    let mail = match config.mail {
-        Some(Mail { listen, domain, certificate }) => {
-            let read = |(chain, key): (PathBuf, PathBuf)| Certificate::read(&chain, &key);
-            let certificate = certificate.map(read).transpose().map_err(ServeError::Certificate)?;
-            Some((bind("--smtp-listen", &listen).await?, smtp::Config { domain, certificate }))
-        }
-        None => None,
-    };
-    let socket = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
-    tokio::spawn(writer.answer_through_courier().run());
-    let mut ended = run_writer(writer).map_err(ServeError::System)?;
-
-    let is_first = handle.state().households().next().is_none();
-    if is_first {
-        let text = first_start::prepare(&handle, &base_url, &config.program, &config.data).await.map_err(ServeError::FirstStart)?;
+    let doors = Doors::open(&config).await?;
+    if handle.state().households().next().is_none() {
+        let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
         // With nobody there to read it, the commands still show what there is.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = io::stderr().write_all(prepared.map_err(ServeError::FirstStart)?.as_bytes());
     }
-
     let (stop, stopped) = watch::channel(false);
-    let (trusted_proxies, api_rate, api_burst) = (config.trusted_proxies, config.api_rate, config.api_burst);
-    let server = http::Server::new(handle.clone(), http::Config { base_url, trusted_proxies, api_rate, api_burst });
-    let mut doors = JoinSet::new();
-    for (listener, address) in listeners {
-        tracing::info!(%address, "listening for HTTP");
-        doors.spawn(server.clone().serve(listener, stopped.clone()));
-    }
-    if let Some((listeners, config)) = mail {
-        let server = smtp::Server::new(handle.clone(), config);
-        for (listener, address) in listeners {
-            tracing::info!(%address, "listening for mail");
-            doors.spawn(server.clone().serve(listener, stopped.clone()));
-        }
-    }
-    doors.spawn(socket.serve(handle.clone(), stopped));
+    let mut doors = doors.serve(&handle, config, &stopped);
     tell_supervisor(NotifyState::Ready);
 
-    let panicked = tokio::select! {
+    let failure = tokio::select! {
         name = signals.next() => {
             tracing::info!(signal = name, "stopping");
-            false
+            None
         }
-        _ = &mut ended => true,
+        _ = &mut ended => Some(ServeError::Panicked),
+        _ = doors.join_next() => Some(ServeError::DoorFell),
     };
     tell_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
+    let stopping = async {
+        close(doors).await;
+        match failure {
+            Some(error) => Err(error),
+            None => finish(&handle, ended).await,
+        }
+    };
     tokio::select! {
-        stopped = drain(doors, &handle, ended) => if panicked { Err(ServeError::Panicked) } else { stopped },
+        stopped = stopping => stopped,
         _ = signals.next() => Err(ServeError::Interrupted),
     }
-}
-
-/// Listens on the addresses of a flag; with each listener the address that it has, port 0 replaced.
-async fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<(TcpListener, SocketAddr)>, ServeError> {
-    let mut listeners = Vec::new();
-    for address in addresses {
-        let told = |error| ServeError::Listen(flag, *address, error);
-        let listener = TcpListener::bind(address).await.map_err(told)?;
-        let bound = listener.local_addr().map_err(told)?;
-        listeners.push((listener, bound));
-    }
-    Ok(listeners)
 }
 
 /// Starts the writer on a thread of its own; the receiver tells how it ended.
@@ -212,12 +134,16 @@ fn run_writer(writer: Writer) -> io::Result<oneshot::Receiver<Ended>> {
     Ok(ended)
 }
 
-/// Doors first, so that whatever they took in still reaches the writer; then the writer, once everything is on disk.
-async fn drain(mut doors: JoinSet<()>, handle: &Handle, ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
+/// Waits for the doors, so that whatever they took in reaches the writer and is answered.
+async fn close(mut doors: JoinSet<()>) {
     let closed = async { while doors.join_next().await.is_some() {} };
     if timeout(DOORS_TIME, closed).await.is_err() {
         tracing::warn!("what the doors did not finish in time is dropped");
     }
+}
+
+/// Has the writer carry out what is left.
+async fn finish(handle: &Handle, ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
     handle.close();
     match timeout(WRITER_TIME, ended).await {
         Ok(Ok(Ended::Closed)) => Ok(()),
@@ -245,12 +171,6 @@ impl Signals {
     }
 }
 
-/// The first address; one that stands for all addresses of the machine is reached under its name for itself.
-fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> {
-    let first = first.ok_or(BaseUrlError)?;
-    if first.ip().is_unspecified() { format!("http://localhost:{}", first.port()).parse() } else { format!("http://{first}").parse() }
-}
-
 /// A directory that was there before may let others in; it is not ours to change.
 fn warn_of_open_directory(directory: &Path) {
     let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
@@ -271,14 +191,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_base_url_follows_from_the_first_address() {
-        for (address, url) in [
-            ("127.0.0.1:8000", "http://127.0.0.1:8000"),
-            ("0.0.0.0:80", "http://localhost:80"),
-            ("[::]:8000", "http://localhost:8000"),
-            ("[::1]:8000", "http://[::1]:8000"),
-        ] {
-            assert_eq!(default_base_url(address.parse().ok()).unwrap().as_str(), url);
-        }
+    fn a_writer_that_panicked_ends_the_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config {
+            data: directory.path().into(),
+            program: "overdue".into(),
+            listen: vec![([127, 0, 0, 1], 0).into()],
+            base_url: None,
+            trusted_proxies: Vec::new(),
+            api_rate: 0,
+            api_burst: 0,
+            ping_body_limit: 0,
+            mail: None,
+            log: LevelFilter::OFF,
+        };
+        let (medium, clock, random) = (Medium::memory(), Clock::System, Random::System);
+        let thresholds = engine::Thresholds::default();
+        let (handle, writer) = engine::open(engine::Config { medium, clock, random, ping_body_limit: 0, thresholds }).unwrap();
+        let _running = run_writer(writer).unwrap();
+        let (tell, ended) = oneshot::channel();
+        tell.send(Ended::Panicked).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(matches!(runtime.block_on(serve(config, handle.clone(), ended)), Err(ServeError::Panicked)));
+        handle.close();
     }
 }

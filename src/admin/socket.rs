@@ -22,8 +22,8 @@ use crate::engine::Handle;
 const MOST_CONNECTIONS: usize = 16;
 /// Bytes of a request; the largest that makes sense sets a webhook with a body and many headers.
 const MOST_BYTES: u64 = 256 << 10;
-/// How long a client may take to send a request or to read a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to send a request or to read a reply. Clients wait longer: one that idles must not cost another its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -59,8 +59,12 @@ impl Server {
     }
 
     pub fn start_with(data: &Path, words: &[&str]) -> Self {
-        let serve = ["serve", "--listen", "127.0.0.1:0"];
-        let mut child = overdue(&serve).arg("--data").arg(data).args(words).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(data).args(words))
+    }
+
+    /// Starts a server that this command is for.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, lines) = channel();
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));

@@ -1,9 +1,10 @@
 //! Signals: what is drained, how long it may take, and what the log never says.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::process::{Server, admin, workplace};
+use crate::process::{Server, admin, overdue, workplace};
 
 /// A server with a project, whose ping key is given.
 fn server(words: &[&str]) -> (tempfile::TempDir, Server, String) {
@@ -44,6 +45,23 @@ fn sigint_stops_an_idle_server_at_once() {
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_supervisor_is_told() {
+    let (directory, data) = workplace();
+    let path = directory.path().join("notify");
+    let supervisor = UnixDatagram::bind(&path).unwrap();
+    supervisor.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let told = || {
+        let mut message = [0; 100];
+        let length = supervisor.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let server = Server::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    assert_eq!(told().trim(), "READY=1");
+    server.stop();
+    assert_eq!(told().trim(), "STOPPING=1");
 }
 
 #[test]

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Builds a binary that needs no library of the system it runs on. Run it in the root of the package:
+#
+#     packaging/static.sh [TARGET]
+#
+# The target is named even when it is this machine's: otherwise the flag would reach build scripts and procedural macros too, and
+# those cannot be static. The C library is glibc's static one (Debian: libc6-dev, Fedora: glibc-static).
+set -eu
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target"
+binary=${CARGO_TARGET_DIR:-target}/$target/release/overdue
+if readelf -d "$binary" | grep -q NEEDED; then
+    echo "$binary is not static:" >&2
+    readelf -d "$binary" | grep NEEDED >&2
+    exit 1
+fi
+ls -l "$binary"

@@ -1,0 +1,103 @@
+//! The doors of a server: each listens before the first is served, so that a start either works whole or tells what is in its way.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Config, Mail, ServeError};
+use crate::admin;
+use crate::engine::Handle;
+use crate::http::{self, BaseUrl, BaseUrlError};
+use crate::smtp::{self, Certificate};
+
+/// A listener with the address that it has, port 0 replaced.
+type Bound = (TcpListener, SocketAddr);
+
+/// Doors that listen but do not answer yet.
+pub(super) struct Doors {
+    http: Vec<Bound>,
+    /// Where the service is reached.
+    pub(super) base_url: BaseUrl,
+    mail: Option<(Vec<Bound>, smtp::Config)>,
+    admin: admin::Socket,
+}
+
+impl Doors {
+    /// Listens wherever the configuration says. The caller has the database open, so that no other server has this directory.
+    pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
+        let http = bind("--listen", &config.listen).await?;
+        let base_url = match &config.base_url {
+            Some(url) => url.clone(),
+            None => default_base_url(http.first().map(|(_, address)| *address)).map_err(ServeError::BaseUrl)?,
+        };
+        let mail = match &config.mail {
+            Some(Mail { listen, domain, certificate }) => {
+                let read = |(chain, key): &(PathBuf, PathBuf)| Certificate::read(chain, key);
+                let certificate = certificate.as_ref().map(read).transpose().map_err(ServeError::Certificate)?;
+                Some((bind("--smtp-listen", listen).await?, smtp::Config { domain: domain.clone(), certificate }))
+            }
+            None => None,
+        };
+        let admin = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
+        Ok(Self { http, base_url, mail, admin })
+    }
+
+    /// Answers until `stopped` holds true and each door has drained.
+    pub(super) fn serve(self, handle: &Handle, config: Config, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+        let Config { trusted_proxies, api_rate, api_burst, .. } = config;
+        let mut running = JoinSet::new();
+        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, api_burst };
+        let server = http::Server::new(handle.clone(), config);
+        for (listener, address) in self.http {
+            tracing::info!(%address, "listening for HTTP");
+            running.spawn(server.clone().serve(listener, stopped.clone()));
+        }
+        if let Some((listeners, config)) = self.mail {
+            let server = smtp::Server::new(handle.clone(), config);
+            for (listener, address) in listeners {
+                tracing::info!(%address, "listening for mail");
+                running.spawn(server.clone().serve(listener, stopped.clone()));
+            }
+        }
+        running.spawn(self.admin.serve(handle.clone(), stopped.clone()));
+        running
+    }
+}
+
+/// Listens on the addresses of a flag.
+async fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<Bound>, ServeError> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let told = |error| ServeError::Listen(flag, *address, error);
+        let listener = TcpListener::bind(address).await.map_err(told)?;
+        let bound = listener.local_addr().map_err(told)?;
+        listeners.push((listener, bound));
+    }
+    Ok(listeners)
+}
+
+/// The first address; one that stands for all addresses of the machine is reached under its name for itself.
+fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> {
+    let first = first.ok_or(BaseUrlError)?;
+    if first.ip().is_unspecified() { format!("http://localhost:{}", first.port()).parse() } else { format!("http://{first}").parse() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_url_follows_from_the_first_address() {
+        for (address, url) in [
+            ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("0.0.0.0:80", "http://localhost:80"),
+            ("[::]:8000", "http://localhost:8000"),
+            ("[::1]:8000", "http://[::1]:8000"),
+        ] {
+            assert_eq!(default_base_url(address.parse().ok()).unwrap().as_str(), url);
+        }
+    }
+}

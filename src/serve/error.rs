@@ -1,0 +1,57 @@
+//! Everything that keeps the server from starting or from stopping as it should, each with what to do.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use crate::admin;
+use crate::http::BaseUrlError;
+use crate::smtp::CertificateError;
+use crate::store::StoreError;
+
+/// Why the server did not start, or did not stop as it should.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The database cannot be opened.
+    Store(StoreError),
+    /// An address, of this flag, cannot be listened on.
+    Listen(&'static str, SocketAddr, io::Error),
+    /// The certificate for mail cannot be used.
+    Certificate(CertificateError),
+    /// The base URL that follows from an address is none.
+    BaseUrl(BaseUrlError),
+    /// There is no admin socket.
+    Admin(admin::SocketError),
+    /// The first project could not be made.
+    FirstStart(String),
+    /// The system gives no threads or no signals.
+    System(io::Error),
+    /// A command made the writer panic.
+    Panicked,
+    /// A door panicked.
+    DoorFell,
+    /// What was queued was not written in time.
+    Stuck,
+    /// A second signal came before all was done.
+    Interrupted,
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
+            Self::Certificate(error) => error.fmt(f),
+            Self::BaseUrl(error) => error.fmt(f),
+            Self::Admin(error) => error.fmt(f),
+            Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
+            Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
+            Self::Panicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
+            Self::DoorFell => f.write_str("a door panicked; what was acknowledged is on disk, start the server again"),
+            Self::Stuck => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
+            Self::Interrupted => f.write_str("a second signal came before the doors were closed; what was acknowledged is on disk"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
