@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::line;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
+use crate::accept::stopped;
 use crate::engine::Handle;
 
 /// Connections at the same time; more wait to be accepted.
@@ -95,7 +96,7 @@ impl Socket {
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => break,
+                () = stopped(&mut stop) => break,
                 Some(_) = connections.join_next() => continue,
                 accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => accepted,
             };
@@ -123,7 +124,7 @@ async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Rec
         let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES).read_until(b'\n', &mut line)).await };
         let arrived = tokio::select! {
             arrived = reading => matches!(arrived, Ok(Ok(_))),
-            _ = stop.wait_for(|stop| *stop) => false,
+            () = stopped(&mut stop) => false,
         };
         let (whole, too_long) = (line.ends_with(b"\n"), line.len() as u64 == MOST_BYTES);
         let reply = match arrived {

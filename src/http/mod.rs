@@ -17,11 +17,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 
+use crate::accept::{accept, stopped};
 use crate::engine::Handle;
 use reply::{Fault, Reply};
 use request::Client;
@@ -47,10 +46,6 @@ const MOST_CONNECTIONS: usize = 4096;
 const HEADER_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request's header: longer ones are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
-/// How long open connections are waited for at shutdown.
-const DRAIN_TIME: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no more sockets to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What every request is answered from. Cheap to clone.
 #[derive(Clone)]
@@ -71,43 +66,23 @@ impl Server {
     }
 
     /// Answers connections until `stop` holds true, then lets those that are open finish, for five seconds at the most.
-    pub async fn serve(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-        let mut connections = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stopped(&mut stop) => break,
-                Some(ended) = connections.join_next() => {
-                    if let Err(error) = ended && error.is_panic() {
-                        tracing::error!("a request made its handler panic; its connection is closed");
-                    }
-                    continue;
-                }
+    pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
+        accept("HTTP", listener, stop.clone(), |stream, peer| {
+            let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
+                // A fresh connection takes so little at once or not at all.
+                let _ = stream.try_write(reply::OVERLOADED.as_bytes());
+                return None;
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let (server, stop) = (self.clone(), stop.clone());
-                    connections.spawn(server.connection(stream, peer, stop));
-                }
-                Err(error) => {
-                    tracing::warn!("no connection can be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-        drop(listener);
-        let drained = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN_TIME, drained).await.is_err() {
-            tracing::warn!("connections that did not finish in time are closed");
-        }
+            let connection = self.clone().connection(stream, peer, stop.clone());
+            Some(async move {
+                connection.await;
+                drop(place);
+            })
+        })
+        .await;
     }
 
-    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
-        let Ok(_permit) = Arc::clone(&self.0.connections).try_acquire_owned() else {
-            // The peer may have gone; there is nothing more to do for it.
-            let _ = stream.write_all(reply::OVERLOADED.as_bytes()).await;
-            return;
-        };
+    async fn connection(self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
         // Answers are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request, peer));
@@ -163,11 +138,6 @@ fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, F
         _ => Err(Fault::MethodNotAllowed(methods)),
     };
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
-}
-
-/// Waits until the service is to stop; a sender that is gone says so too.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Whether the database answers and takes writes.

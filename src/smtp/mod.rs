@@ -13,12 +13,11 @@ mod session;
 mod tls;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 
+use crate::accept::accept;
 use crate::engine::Handle;
 use address::Domain;
 pub use tls::{Certificate, CertificateError};
@@ -28,10 +27,6 @@ pub const SESSIONS_MAX: usize = 256;
 /// Bytes of messages that may be coming in or waiting to be logged at the same time, beyond a small share that each session
 /// has anyway.
 const ROOM: usize = 4 * dialogue::MESSAGE_MAX;
-/// How long sessions may go on when the service stops: enough for a message that is on its way, not for a slow one.
-const DRAIN_TIME: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no more sockets to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -61,47 +56,19 @@ impl Server {
     }
 
     /// Takes mail until `stop` holds true, then lets messages that are on their way come in, for five seconds at the most.
-    pub async fn serve(self, listener: TcpListener, mut stop: watch::Receiver<bool>) {
-        let mut sessions = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stopped(&mut stop) => break,
-                Some(ended) = sessions.join_next() => {
-                    if let Err(error) = ended && error.is_panic() {
-                        tracing::error!("a mail session panicked; its connection is closed");
-                    }
-                    continue;
-                }
+    pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
+        accept("mail", listener, stop.clone(), |stream, peer| {
+            let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
+                // A fresh connection takes so little at once or not at all.
+                let _ = stream.try_write(b"421 4.3.2 Too many connections: try again later\r\n");
+                return None;
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
-                        // A fresh connection takes so little at once or not at all.
-                        let _ = stream.try_write(b"421 4.3.2 Too many connections: try again later\r\n");
-                        continue;
-                    };
-                    let session = session::run(stream, peer.ip().to_canonical(), Arc::clone(&self.0), stop.clone());
-                    sessions.spawn(async move {
-                        session.await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!("no mail connection can be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-        drop(listener);
-        let drained = async { while sessions.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN_TIME, drained).await.is_err() {
-            tracing::warn!("mail sessions that did not end in time are closed");
-        }
+            let session = session::run(stream, peer.ip().to_canonical(), Arc::clone(&self.0), stop.clone());
+            Some(async move {
+                session.await;
+                drop(place);
+            })
+        })
+        .await;
     }
-}
-
-/// Waits until the service is to stop; a sender that is gone says so too.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }

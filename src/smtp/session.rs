@@ -11,7 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
 use super::dialogue::{Dialogue, MESSAGE_MAX, Step, Tls};
-use super::{Inner, deliver, stopped};
+use super::{Inner, deliver};
+use crate::accept::stopped;
 
 /// A whole command, or the next piece of a message, has to come within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
