@@ -8,6 +8,7 @@
     reason = "these are tests, helper functions included"
 )]
 
+mod api;
 mod badges;
 mod openapi;
 mod ping;

@@ -1,0 +1,177 @@
+//! Keys: where they stand, what they open, in which order things are refused, and how often they may be used.
+
+use overdue::engine::command::Command;
+use serde_json::json;
+
+use super::{UNKNOWN, path, refused};
+use crate::server::{Server, project};
+
+const MISSING: &str = "missing api key";
+const WRONG: &str = "wrong api key";
+
+#[tokio::test]
+async fn a_key_stands_in_the_header_or_else_in_the_body_of_a_post() {
+    let server = Server::start().await;
+    let rw = server.main.rw.clone();
+    let body = |key: serde_json::Value| json!({ "api_key": key }).to_string();
+    let cases = [
+        (None, String::new(), Some(MISSING)),
+        (None, body(json!(null)), Some(MISSING)),
+        (None, body(json!([rw])), Some(MISSING)),
+        (None, body(json!(true)), Some(MISSING)),
+        (None, body(json!(1111)), Some(MISSING)),
+        (None, format!(r#"{{"api_key": {}}}"#, "1".repeat(32)), Some(WRONG)),
+        (None, body(json!("ž".repeat(32))), Some(WRONG)),
+        (None, body(json!("ž".repeat(16))), Some(MISSING)),
+        (None, body(json!(rw)), None),
+        (Some(""), body(json!(rw)), Some(MISSING)),
+        (Some("abc"), body(json!(rw)), Some(MISSING)),
+        (Some(&"X".repeat(32)), body(json!(rw)), Some(WRONG)),
+        (Some(&rw.to_lowercase()), String::new(), Some(WRONG)),
+        (Some(&server.main.ping), String::new(), Some(MISSING)),
+        (Some(&rw), body(json!("X")), None),
+        (Some(&rw), r#"{"api_key": "\ud800"}"#.to_owned(), None),
+    ];
+    for (header, body, error) in cases {
+        let headers: Vec<_> = header.map(|key| ("x-aPi-KEY", key)).into_iter().collect();
+        let answer = server.send("POST", "/api/v3/checks/", &headers, body.as_bytes()).await;
+        match error {
+            Some(message) => refused(&answer, 401, message),
+            None => assert_eq!(answer.status, 201, "{header:?} {body}"),
+        }
+        // A body of a GET is none.
+        let answer = server.send("GET", "/api/v3/checks/", &headers, body.as_bytes()).await;
+        assert_eq!(answer.status, if header == Some(&rw) { 200 } else { 401 }, "{header:?} {body}");
+    }
+    let answer = server.get(&format!("/api/v3/checks/?api_key={rw}")).await;
+    refused(&answer, 401, MISSING);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn things_are_refused_in_order() {
+    let server = Server::start().await;
+    let other = project(&server.handle, "other").await;
+    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    let (update, unknown) = (path(&foreign, ""), format!("/checks/{UNKNOWN}"));
+    let (rw, bad_field) = (server.main.rw.as_str(), r#"{"timeout": 1}"#);
+    let syntax = "could not parse request body";
+    let object = "json validation error: value is not an object";
+    for (method, path, key, body, status, message) in [
+        ("PUT", "/checks/", "", "{", 405, "method not allowed"),
+        ("POST", "/checks/", "", "{", 400, syntax),
+        ("POST", "/checks/", "", "[]", 400, object),
+        ("POST", unknown.as_str(), "", "{", 400, syntax),
+        ("POST", "/checks/", "", bad_field, 401, MISSING),
+        ("POST", unknown.as_str(), "", bad_field, 401, MISSING),
+        ("POST", unknown.as_str(), rw, bad_field, 404, "not found"),
+        ("POST", update.as_str(), rw, bad_field, 403, "access denied"),
+        ("POST", "/checks/", rw, bad_field, 400, "json validation error: timeout is too small"),
+    ] {
+        refused(&server.keyed(key, method, &format!("/api/v3{path}"), body).await, status, message);
+    }
+    for action in ["pause", "resume"] {
+        let path = format!("/api/v3/checks/{UNKNOWN}/{action}");
+        for (body, status) in [("{", 400), ("[null]", 400), ("null", 401), ("", 401)] {
+            assert_eq!(server.keyed("", "POST", &path, body).await.status, status, "{action} {body}");
+        }
+    }
+    assert_eq!(server.keyed(rw, "GET", &format!("/api/v3{update}/flips/?start=x"), "").await.status, 403);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_only_key_reads_what_is_no_secret() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "name": "a" })).await;
+    let unique = {
+        let answer = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
+        super::text(&answer.json(), "unique_key").to_owned()
+    };
+    let other = project(&server.handle, "other").await;
+    for (method, path, read_only, read_write) in [
+        ("GET", "/checks/".to_owned(), 200, 200),
+        ("GET", path(&check, ""), 200, 200),
+        ("GET", path(&check, "/flips/"), 200, 200),
+        ("GET", format!("/checks/{unique}"), 200, 200),
+        ("HEAD", format!("/checks/{unique}"), 200, 200),
+        ("GET", format!("/checks/{unique}/flips/"), 200, 200),
+        ("GET", "/badges/".to_owned(), 200, 200),
+        ("GET", "/status/".to_owned(), 200, 200),
+        ("GET", "/channels/".to_owned(), 401, 200),
+        ("GET", path(&check, "/pings/"), 401, 200),
+        ("GET", path(&check, "/pings/1/body"), 401, 404),
+        ("POST", "/checks/".to_owned(), 401, 201),
+        ("POST", path(&check, ""), 401, 200),
+        ("POST", path(&check, "/pause"), 401, 200),
+        ("POST", path(&check, "/resume"), 401, 200),
+        ("POST", format!("/checks/{unique}"), 405, 405),
+        ("DELETE", format!("/checks/{unique}"), 405, 405),
+        ("GET", format!("/checks/{unique}/pings/"), 404, 404),
+        ("POST", format!("/checks/{unique}/pause"), 404, 404),
+        ("GET", format!("/checks/{}", unique.to_uppercase()), 404, 404),
+        ("GET", format!("/checks/{}", "0".repeat(40)), 404, 404),
+        ("DELETE", path(&check, ""), 401, 200),
+    ] {
+        for (key, status) in [(&server.main.ro, read_only), (&server.main.rw, read_write)] {
+            let answer = server.keyed(key, method, &format!("/api/v3{path}"), "").await;
+            assert_eq!(answer.status, status, "{method} {path}");
+            if status == 401 {
+                refused(&answer, 401, WRONG);
+            }
+        }
+    }
+    let check = server.check(json!({})).await;
+    let answer = server.keyed(&other.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await;
+    assert_eq!(answer.status, 403);
+    refused(&server.send("POST", "/api/v3/checks/", &[], json!({ "api_key": server.main.ro }).to_string().as_bytes()).await, 401, WRONG);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_unique_key_opens_nothing_in_another_project() {
+    let server = Server::start().await;
+    let other = project(&server.handle, "other").await;
+    let check = server.check(json!({})).await;
+    let seen = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
+    for rest in ["", "/flips/"] {
+        let path = format!("/api/v3/checks/{}{rest}", super::text(&seen, "unique_key"));
+        for key in [&other.rw, &other.ro] {
+            assert_eq!(server.keyed(key, "GET", &path, "").await.status, 404);
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_revoked_key_opens_nothing() {
+    let server = Server::start().await;
+    let key = server.handle.state().keys().find(|key| key.project == server.main.id).unwrap().id;
+    assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
+    server.handle.call(Command::RevokeKey(key)).await.unwrap().unwrap();
+    refused(&server.api("GET", "/checks/", "").await, 401, WRONG);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_may_be_used_so_often() {
+    let server = Server::start_with(|config| (config.api_rate, config.api_burst) = (60, 3)).await;
+    for status in [201, 201, 201, 429, 429] {
+        assert_eq!(server.api("POST", "/checks/", "").await.status, status);
+    }
+    let answer = server.api("POST", "/checks/", "{").await;
+    assert_eq!((answer.status, answer.header("Retry-After")), (429, Some("1")));
+    assert!(answer.json()["error"].is_string());
+    let body = json!({ "api_key": server.main.rw }).to_string();
+    assert_eq!(server.send("POST", "/api/v3/checks/", &[], body.as_bytes()).await.status, 429, "the key is the same in the body");
+    assert_eq!(server.keyed(&server.main.ro, "GET", "/api/v3/checks/", "").await.status, 200, "other keys have their own");
+    assert_eq!(server.send("OPTIONS", "/api/v3/checks/", &[("X-Api-Key", &server.main.rw)], b"").await.status, 204);
+    for _ in 0..5 {
+        assert_eq!(server.get("/healthz").await.status, 200);
+        assert_eq!(server.get(&format!("/ping/{}/a?create=1", server.main.ping)).await.status / 100, 2);
+    }
+    server.clock.advance_secs(1);
+    assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
+    assert_eq!(server.api("GET", "/checks/", "").await.status, 429);
+    server.stop().await;
+}

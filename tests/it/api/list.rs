@@ -1,0 +1,138 @@
+//! `GET /checks/`: order, filters, and entity tags that hold as long as the list does.
+
+use serde_json::{Value, json};
+
+use super::{path, text};
+use crate::server::{Answer, Server, project};
+
+fn names(answer: &Answer) -> Vec<String> {
+    let list = answer.json();
+    list["checks"].as_array().unwrap().iter().map(|check| text(check, "name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn checks_come_oldest_first_and_pass_every_filter() {
+    let server = Server::start().await;
+    for (name, slug, tags) in [("a", "x", " prod  db\t "), ("b", "x", "prod"), ("c", "y", "db Prod ž#1"), ("d", "", "")] {
+        server.check(json!({ "name": name, "slug": slug, "tags": tags })).await;
+        server.clock.advance_secs(-60);
+    }
+    for (query, wanted) in [
+        ("", "abcd"),
+        ("?", "abcd"),
+        ("?unknown=1&slug=&x", "abcd"),
+        ("?slug=x", "ab"),
+        ("?slug=y&slug=x", "ab"),
+        ("?slug=x&slug=", "abcd"),
+        ("?slug=X", ""),
+        ("?slug=none", ""),
+        ("?slug=%ff", ""),
+        ("?slug=%ff&slug=x", "ab"),
+        ("?tag=prod", "ab"),
+        ("?tag=Prod", "c"),
+        ("?tag=prod&tag=db", "a"),
+        ("?tag=db&tag=db", "ac"),
+        ("?tag=", ""),
+        ("?tag=prod&tag=", ""),
+        ("?tag=prod+db", ""),
+        ("?tag=%C5%BE%231", "c"),
+        ("?tag=%ff", ""),
+        ("?tag=prod&tag=%ff", ""),
+        ("?%ff=1", "abcd"),
+        ("?tag=%", ""),
+        ("?slug=x&tag=db", "a"),
+        ("?SLUG=x", "abcd"),
+    ] {
+        let answer = server.api("GET", &format!("/checks/{query}"), "").await;
+        assert_eq!((answer.status, names(&answer).concat()), (200, wanted.to_owned()), "{query}");
+    }
+    let other = project(&server.handle, "other").await;
+    assert_eq!(server.keyed(&other.rw, "GET", "/api/v3/checks/", "").await.json(), json!({ "checks": [] }));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_shows_what_get_shows() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "name": "a", "success_kw": "ok", "filter_subject": true })).await;
+    let single = server.now(&check).await;
+    assert_eq!(server.api("GET", "/checks/", "").await.json(), json!({ "checks": [single] }));
+    assert_eq!((single.get("subject"), &single["success_kw"]), (None, &json!("ok")));
+    server.stop().await;
+}
+
+/// Asks with a tag; whether nothing has changed, and the tag of the answer.
+async fn poll(server: &Server, path: &str, key: &str, tag: &str) -> (bool, String) {
+    let answer = server.send("GET", path, &[("X-Api-Key", key), ("If-None-Match", tag)], b"").await;
+    assert_eq!(answer.body.is_empty(), answer.status == 304, "{answer:?}");
+    assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
+    (answer.status == 304, answer.header("ETag").unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_tag_holds_until_something_changes() {
+    let server = Server::start().await;
+    let rw = server.main.rw.clone();
+    let check = server.check(json!({ "timeout": 60, "grace": 120 })).await;
+    server.ping(&check, "").await;
+    let list = "/api/v3/checks/";
+    let mut tag = poll(&server, list, &rw, "").await.1;
+    let asked = tag.clone();
+    for tags in [asked.clone(), format!("W/{asked}"), format!("\"x\", {asked}"), format!("{asked},\"y\"")] {
+        assert_eq!(poll(&server, list, &rw, &tags).await, (true, asked.clone()));
+    }
+    for tags in ["x", "\"\"", "\"", "W/", &asked[1..], "\"0-0-0-w-0-7fffffffffffffff\""] {
+        assert!(!poll(&server, list, &rw, tags).await.0, "{tags}");
+    }
+    assert!(!poll(&server, list, &server.main.ro, &asked).await.0, "another key may see less");
+    // Time alone: grace begins, and ends; the clock may also be set back.
+    for (seconds, unchanged) in [(59, true), (1, false), (-1, false), (1, false), (119, true), (1, false), (86_400, true), (-90_000, false)]
+    {
+        server.clock.advance_secs(seconds);
+        let before = names_and_states(&server).await;
+        let (same, next) = poll(&server, list, &rw, &tag).await;
+        // The writer may notice on its own that the check is down, which is a change too.
+        assert!(!same || unchanged, "{seconds}");
+        assert!(same || !unchanged || before.contains("down"), "{seconds}: {before}");
+        tag = next;
+    }
+    // Changes of whatever sort.
+    let update = path(&check, "");
+    for (method, path, body) in [
+        ("POST", update.as_str(), r#"{"name": "b"}"#),
+        ("POST", "/checks/", "{}"),
+        ("POST", &format!("{update}/pause"), ""),
+        ("POST", &format!("{update}/resume"), ""),
+        ("DELETE", update.as_str(), ""),
+    ] {
+        let tag = poll(&server, list, &rw, "").await.1;
+        assert!(poll(&server, list, &rw, &tag).await.0, "{method} {path}");
+        assert!(server.api(method, path, body).await.status < 300);
+        assert!(!poll(&server, list, &rw, &tag).await.0, "{method} {path}");
+    }
+    server.stop().await;
+}
+
+async fn names_and_states(server: &Server) -> String {
+    let list: Value = server.api("GET", "/checks/", "").await.json();
+    list["checks"].as_array().unwrap().iter().map(|check| text(check, "status").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn pings_and_channels_change_their_lists() {
+    let server = Server::start().await;
+    let rw = server.main.rw.clone();
+    let check = server.check(json!({})).await;
+    let pings = format!("/api/v3{}", path(&check, "/pings/"));
+    for list in ["/api/v3/channels/", pings.as_str(), "/api/v3/checks/"] {
+        let tag = poll(&server, list, &rw, "").await.1;
+        assert!(poll(&server, list, &rw, &tag).await.0, "{list}");
+        server.ping(&check, "/log").await;
+        let tag = poll(&server, list, &rw, "").await.1;
+        server.channel(&server.main, "new").await;
+        assert!(!poll(&server, list, &rw, &tag).await.0, "{list}");
+    }
+    let answer = server.api("GET", &path(&check, ""), "").await;
+    assert_eq!(answer.header("ETag"), None);
+    server.stop().await;
+}

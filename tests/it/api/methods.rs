@@ -1,0 +1,142 @@
+//! What every address has in common: methods, answers to browsers, forms with and without a slash, and sub-paths.
+
+use serde_json::json;
+
+use super::{UNKNOWN, path};
+use crate::server::{Answer, Server};
+
+fn is_open_to_browsers(answer: &Answer, methods: &str) {
+    let header = |name| answer.header(name).unwrap_or_else(|| panic!("no {name}: {answer:?}"));
+    assert_eq!((header("Access-Control-Allow-Origin"), header("Access-Control-Allow-Headers")), ("*", "X-Api-Key"));
+    assert_eq!((header("Access-Control-Allow-Methods"), header("Access-Control-Max-Age")), (methods, "600"));
+    assert_eq!(answer.header("Access-Control-Allow-Credentials"), None);
+}
+
+#[tokio::test]
+async fn every_address_says_what_it_takes() {
+    let server = Server::start().await;
+    let check = server.check(json!({})).await;
+    let unique = "0".repeat(40);
+    let get = "GET, HEAD, OPTIONS";
+    for (path, methods) in [
+        ("/checks/".to_owned(), "GET, HEAD, POST, OPTIONS"),
+        (path(&check, ""), "GET, HEAD, POST, DELETE, OPTIONS"),
+        (format!("/checks/{unique}"), get),
+        (path(&check, "/pause"), "POST, OPTIONS"),
+        (path(&check, "/resume"), "POST, OPTIONS"),
+        (path(&check, "/pings/"), get),
+        (path(&check, "/pings/1/body"), get),
+        (path(&check, "/flips/"), get),
+        (format!("/checks/{unique}/flips/"), get),
+        ("/channels/".to_owned(), get),
+        ("/badges/".to_owned(), get),
+        ("/status/".to_owned(), get),
+    ] {
+        let path = format!("/api/v3{path}");
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "QUERY"] {
+            let answer = server.send(method, &path, &[], b"").await;
+            is_open_to_browsers(&answer, methods);
+            if methods.split(", ").any(|one| one == method) {
+                assert_eq!(answer.status, 401, "{method} {path}");
+            } else {
+                assert_eq!((answer.status, answer.header("Allow")), (405, Some(methods)), "{method} {path}");
+                assert!(method == "HEAD" || answer.json()["error"].is_string());
+            }
+        }
+        let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "POST")], b"").await;
+        assert_eq!((answer.status, answer.text()), (204, ""));
+        is_open_to_browsers(&answer, methods);
+        let answer = server.keyed(&server.main.rw, methods.split(", ").next().unwrap(), &path, "").await;
+        is_open_to_browsers(&answer, methods);
+        assert!([200, 201, 404, 409].contains(&answer.status), "{path}: {answer:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "name": "a" })).await;
+    for path in ["/checks/", &path(&check, ""), &path(&check, "/pings/"), "/channels", &path(&check, "/flips"), "/status/", "/checks/x"] {
+        let (head, get) = (server.api("HEAD", path, "").await, server.api("GET", path, "").await);
+        assert_eq!((head.status, head.text()), (get.status, ""), "{path}");
+        let sorts = |answer: &Answer| answer.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!((sorts(&head), head.header("Content-Length")), (sorts(&get), get.header("Content-Length")), "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lists_are_found_without_their_slash() {
+    let server = Server::start_with(|config| config.base_url = "http://example.org/sub".parse().unwrap()).await;
+    let check = server.check(json!({})).await;
+    for path in ["/checks".to_owned(), "/channels".to_owned(), "/badges".to_owned(), path(&check, "/pings"), path(&check, "/flips")] {
+        for (method, status) in [("GET", 200), ("HEAD", 200), ("OPTIONS", 204)] {
+            assert_eq!(server.api(method, &path, "").await.status, status, "{method} {path}");
+        }
+        for method in ["POST", "PUT", "DELETE", "TRACE"] {
+            for prefix in ["", "/sub"] {
+                let answer = server.send(method, &format!("{prefix}/api/v2{path}?a=%20&b"), &[], b"{").await;
+                let location = format!("/sub/api/v2{path}/?a=%20&b");
+                assert_eq!((answer.status, answer.header("Location")), (301, Some(location.as_str())), "{method} {path}");
+            }
+        }
+    }
+    assert_eq!(server.send("POST", "/api/v3/checks", &[], b"").await.header("Location"), Some("/sub/api/v3/checks/"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn other_forms_of_a_path_are_unknown() {
+    let server = Server::start().await;
+    let check = server.check(json!({})).await;
+    let uuid = super::text(&check, "uuid");
+    for path in [
+        "/api/".to_owned(),
+        "/api/v3".to_owned(),
+        "/api/v3/".to_owned(),
+        "/api/v4/checks/".to_owned(),
+        "/api/v3/nothing/".to_owned(),
+        "/api/v3/status".to_owned(),
+        format!("/api/v3/checks/{uuid}/"),
+        format!("/api/v3/checks/{uuid}/pause/"),
+        format!("/api/v3/checks/{}", uuid.to_uppercase()),
+        format!("/api/v3/checks/{}", uuid.replace('-', "")),
+        format!("/api/v3/checks/{{{uuid}}}"),
+        format!("/api/v3/checks/urn:uuid:{uuid}"),
+        format!("/api/v3/checks/{uuid}%2Fpause"),
+        format!("/api/v3/checks%2F{uuid}"),
+        format!("/api/v3/checks/{uuid}/pings/x/body"),
+        format!("/api/v3/checks/{uuid}/pings/-1/body"),
+        format!("/api/v3/checks/{uuid}/pings/1.0/body"),
+        format!("/api/v3/checks/{uuid}/pings/1"),
+        "/api/v3/checks/not-a-uuid".to_owned(),
+        format!("/api/v3/checks/{UNKNOWN}"),
+        "/api/v3/checks/%00".to_owned(),
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let answer = server.keyed(&server.main.rw, method, &path, "").await;
+            assert!(answer.status == 404 || (answer.status, path.as_str()) == (405, "/api/v3/status"), "{method} {path}: {answer:?}");
+            assert!(answer.json()["error"].is_string(), "{method} {path}: {answer:?}");
+        }
+    }
+    let answer = server.keyed(&server.main.rw, "GET", &format!("/api/v3/checks/?{}", "x".repeat(9000)), "").await;
+    assert_eq!(answer.status, 414);
+    assert!(answer.json()["error"].is_string());
+    assert_eq!(server.now(&check).await["status"], "new");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_in_answers_begin_with_the_base_url() {
+    let server = Server::start_with(|config| config.base_url = "https://example.org/sub/".parse().unwrap()).await;
+    for prefix in ["", "/sub"] {
+        let answer = server.keyed(&server.main.rw, "POST", &format!("{prefix}/api/v3/checks/"), "").await;
+        assert_eq!(answer.status, 201);
+        let check = answer.json();
+        let uuid = super::text(&check, "uuid");
+        assert_eq!(check["ping_url"], format!("https://example.org/sub/ping/{uuid}"));
+        assert_eq!(check["pause_url"], format!("https://example.org/sub/api/v3/checks/{uuid}/pause"));
+    }
+    server.stop().await;
+}

@@ -1,0 +1,73 @@
+//! The Management API over the wire, one file per resource and verb.
+
+mod actions;
+mod any_body;
+mod auth;
+mod channels;
+mod create;
+mod flips;
+mod get;
+mod list;
+mod methods;
+mod pings;
+mod update;
+mod upsert;
+mod versions;
+
+use overdue::engine::command::{Command, NewChannel, Outcome};
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Project, Server};
+
+/// A check that no project has.
+pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
+
+impl Server {
+    /// A request with a key of one's own.
+    async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> Answer {
+        self.send(method, path, &[("X-Api-Key", key)], body.as_bytes()).await
+    }
+
+    /// Makes a channel and returns its UUID.
+    async fn channel(&self, project: &Project, name: &str) -> String {
+        let (uuid, kind, settings) = (self.handle.random().uuid(), "email".into(), [("to".into(), "a@b.example".into())].into());
+        let channel = NewChannel { uuid, project: project.id, name: name.into(), kind, settings };
+        match self.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap() {
+            Outcome::Channel(channel) => channel.uuid.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Counts every change of the main project's checks and channels.
+    fn changes(&self) -> u64 {
+        self.handle.state().household(self.main.id).unwrap().version
+    }
+
+    /// Pings a check.
+    async fn ping(&self, check: &Value, rest: &str) {
+        let answer = self.get(&format!("/ping/{}{rest}", text(check, "uuid"))).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+
+    /// The check as it is now.
+    async fn now(&self, check: &Value) -> Value {
+        self.api("GET", &path(check, ""), "").await.json()
+    }
+}
+
+/// A member that is a text.
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
+}
+
+/// The path of a check below `/api/v3`.
+fn path(check: &Value, rest: &str) -> String {
+    format!("/checks/{}{rest}", text(check, "uuid"))
+}
+
+/// Checks status and message of a refusal, which says nothing else.
+#[track_caller]
+fn refused(answer: &Answer, status: u16, message: &str) {
+    assert_eq!((answer.status, answer.json()), (status, json!({ "error": message })));
+    assert_eq!(answer.header("Content-Type"), Some("application/json"));
+}

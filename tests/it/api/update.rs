@@ -1,0 +1,120 @@
+//! `POST /checks/<uuid>`: what is named changes, all at once or not at all.
+
+use serde_json::json;
+
+use super::{UNKNOWN, path, refused, text};
+use crate::server::{Server, project};
+
+#[tokio::test]
+async fn what_is_not_named_stays() {
+    let server = Server::start().await;
+    let check = server
+        .check(json!({ "name": "a", "slug": "s", "tags": "t", "desc": "d", "timeout": 60, "grace": 61, "success_kw": "k",
+            "manual_resume": true, "methods": "POST", "filter_body": true }))
+        .await;
+    for body in ["", "{}", r#"{"unknown": 1}"#, r#"{"unique": ["name"]}"#] {
+        let answer = server.api("POST", &path(&check, ""), body).await;
+        assert_eq!((answer.status, answer.json()), (200, check.clone()), "{body}");
+    }
+    let clear = json!({ "name": "", "slug": "", "tags": "", "desc": "", "success_kw": "", "manual_resume": false, "methods": "", "filter_body": false });
+    let answer = server.api("POST", &path(&check, ""), &clear.to_string()).await.json();
+    for (name, value) in clear.as_object().unwrap() {
+        assert_eq!(&answer[name], value, "{name}");
+    }
+    assert_eq!((&answer["timeout"], &answer["grace"]), (&json!(60), &json!(61)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_bad_field_refuses_all() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "name": "a" })).await;
+    let before = server.changes();
+    for (body, message) in [
+        (json!({ "name": "b", "tz": "x" }), "json validation error: tz is not a valid timezone"),
+        (json!({ "name": "b", "unique": "name" }), "json validation error: unique is not an array"),
+        (json!({ "name": "b", "channels": "x" }), "invalid channel identifier: x"),
+        (json!({ "name": "b", "channels": "," }), "empty channel identifier"),
+        (json!("b"), "json validation error: value is not an object"),
+    ] {
+        refused(&server.api("POST", &path(&check, ""), &body.to_string()).await, 400, message);
+    }
+    assert_eq!((server.changes(), &server.now(&check).await["name"]), (before, &json!("a")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kind_follows_what_was_set_last() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "tz": "Europe/Riga", "timeout": 120 })).await;
+    let update = |body: serde_json::Value| {
+        let path = path(&check, "");
+        let server = &server;
+        async move {
+            let check = server.api("POST", &path, &body.to_string()).await.json();
+            [check["timeout"].to_string(), check["schedule"].to_string(), check["tz"].to_string()]
+        }
+    };
+    let cron = ["null", "\"0 5 * * *\"", "\"Europe/Riga\""];
+    assert_eq!(update(json!({ "schedule": "0 5 * * *", "timeout": 60 })).await, cron, "the schedule wins, and the zone was kept");
+    assert_eq!(update(json!({ "name": "a" })).await, cron);
+    assert_eq!(update(json!({ "tz": "UTC" })).await, ["null", "\"0 5 * * *\"", "\"UTC\""]);
+    assert_eq!(update(json!({ "timeout": 90 })).await, ["90", "null", "null"]);
+    assert_eq!(update(json!({ "schedule": "Mon *-*-* 10:00" })).await, ["null", "\"Mon *-*-* 10:00\"", "\"UTC\""]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn old_names_look_at_both_lists() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "subject_fail": "BAD" })).await;
+    let mut seen = Vec::new();
+    for body in [json!({ "subject": "" }), json!({ "subject_fail": "" }), json!({ "subject": "OK" }), json!({ "failure_kw": "x" })] {
+        let check = server.api("POST", &path(&check, ""), &body.to_string()).await.json();
+        seen.push((
+            check["filter_subject"].as_bool().unwrap(),
+            text(&check, "subject").to_owned(),
+            text(&check, "subject_fail").to_owned(),
+        ));
+    }
+    let wanted = [(true, "", "BAD"), (false, "", ""), (true, "OK", ""), (true, "OK", "x")];
+    assert_eq!(seen, wanted.map(|(on, ok, bad)| (on, ok.to_owned(), bad.to_owned())));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn periods_take_effect_at_once_but_never_lift_what_is_down() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    server.ping(&check, "").await;
+    server.clock.advance_secs(90);
+    assert_eq!(server.now(&check).await["status"], "grace");
+    let longer = server.api("POST", &path(&check, ""), r#"{"timeout": 120}"#).await.json();
+    assert_eq!((&longer["status"], &longer["next_ping"]), (&json!("up"), &json!("2026-11-20T10:02:00+00:00")));
+    server.clock.advance_secs(90);
+    let down = server.api("POST", &path(&check, ""), r#"{"timeout": 31536000, "grace": 31536000}"#).await.json();
+    assert_eq!((&down["status"], &down["next_ping"]), (&json!("down"), &json!(null)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_checks_of_the_project_are_found() {
+    let server = Server::start().await;
+    let other = project(&server.handle, "other").await;
+    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    for (method, rest) in [
+        ("GET", ""),
+        ("POST", ""),
+        ("DELETE", ""),
+        ("POST", "/pause"),
+        ("POST", "/resume"),
+        ("GET", "/pings/"),
+        ("GET", "/pings/1/body"),
+        ("GET", "/flips/"),
+    ] {
+        refused(&server.api(method, &path(&foreign, rest), "").await, 403, "access denied");
+        refused(&server.api(method, &format!("/checks/{UNKNOWN}{rest}"), "").await, 404, "not found");
+    }
+    assert_eq!(server.keyed(&other.rw, "GET", "/api/v3/checks/", "").await.json()["checks"][0]["status"], "new");
+    server.stop().await;
+}

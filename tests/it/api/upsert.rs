@@ -1,0 +1,69 @@
+//! `unique`: an existing check is updated in place of a creation.
+
+use serde_json::json;
+
+use super::text;
+use crate::server::{Server, project};
+
+#[tokio::test]
+async fn all_listed_fields_have_to_agree() {
+    let server = Server::start().await;
+    let first = server.check(json!({ "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61 })).await;
+    let second = server.check(json!({ "name": "a", "slug": "other", "desc": "kept" })).await;
+    for (body, found) in [
+        (json!({ "name": "a", "unique": ["name"] }), Some(&first)),
+        (json!({ "name": "a", "unique": ["name", "name"] }), Some(&first)),
+        (json!({ "name": "a", "slug": "other", "unique": ["slug", "name"] }), Some(&second)),
+        (
+            json!({ "name": "a", "slug": "s", "tags": "x y", "timeout": 60, "grace": 61, "unique": ["name", "slug", "tags", "timeout", "grace"] }),
+            Some(&first),
+        ),
+        (json!({ "name": "A", "unique": ["name"] }), None),
+        (json!({ "tags": "y x", "unique": ["tags"] }), None),
+        // Neither what is not sent nor a default matches.
+        (json!({ "name": "a", "unique": ["name", "slug"] }), None),
+        (json!({ "unique": ["grace"] }), None),
+        (json!({ "name": "a", "unique": [] }), None),
+        (json!({ "name": "a" }), None),
+    ] {
+        let answer = server.api("POST", "/checks/", &body.to_string()).await;
+        let check = answer.json();
+        assert_eq!(
+            (answer.status, found.map(|check| text(check, "uuid"))),
+            if found.is_some() { (200, Some(text(&check, "uuid"))) } else { (201, None) },
+            "{body}"
+        );
+        if found.is_none() {
+            server.api("DELETE", &super::path(&check, ""), "").await;
+        }
+    }
+    assert_eq!(server.now(&second).await["desc"], "kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn other_projects_are_not_looked_at() {
+    let server = Server::start().await;
+    let other = project(&server.handle, "other").await;
+    let body = r#"{"name": "a", "unique": ["name"]}"#;
+    for (key, status) in [(&other.rw, 201), (&server.main.rw, 201), (&other.rw, 200), (&server.main.rw, 200)] {
+        assert_eq!(server.keyed(key, "POST", "/api/v3/checks/", body).await.status, status);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn requests_at_the_same_time_make_one_check() {
+    let server = std::sync::Arc::new(Server::start().await);
+    let requests: Vec<_> = (0..20)
+        .map(|_| {
+            let server = std::sync::Arc::clone(&server);
+            tokio::spawn(async move { server.api("POST", "/checks/", r#"{"name": "a", "unique": ["name"]}"#).await.status })
+        })
+        .collect();
+    let mut created = 0;
+    for request in requests {
+        created += usize::from(request.await.unwrap() == 201);
+    }
+    assert_eq!((created, server.handle.state().checks().count()), (1, 1));
+}
