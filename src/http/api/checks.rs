@@ -14,6 +14,7 @@ use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::domain::text::Slug;
+use crate::engine::Handle;
 use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use crate::engine::state::State;
 use crate::http::reply::{self, Fault, Reply};
@@ -23,12 +24,11 @@ use crate::http::request;
 const CHECK_BYTES: usize = 1024;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
-    let (project, now) = (call.caller.project, call.now);
-    let (checks, channels) = {
-        // What is needed is cloned, so that no ping waits while it is written.
-        let state = call.handle().state();
-        (Filter::of(&call.head.uri).checks(&state, project), channels(&state, project))
-    };
+    let (handle, project, now) = (call.handle(), call.caller.project, call.now);
+    // Cloned, so that no ping waits while they are written.
+    let checks = Filter::of(&call.head.uri).checks(handle, project);
+    // Read after the checks: whatever channel they name is there, unless it has been deleted since.
+    let channels = channels(&handle.state(), project);
     let view = call.view();
     let mut body = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
     let mut object = Object::begin(&mut body);
@@ -64,16 +64,22 @@ impl Filter {
     }
 
     /// The checks of a project that fit, oldest first.
-    fn checks(&self, state: &State, project: ProjectId) -> Vec<Check> {
-        let tagged = |check: &&Check| self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag)));
+    fn checks(&self, handle: &Handle, project: ProjectId) -> Vec<Check> {
+        let mut checks = Vec::new();
+        let mut take = |check: &Check| {
+            if self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag))) {
+                checks.push(check.clone());
+            }
+        };
         match &self.slug {
-            None => state.checks_of(project).filter(tagged).cloned().collect(),
-            Some(None) => Vec::new(),
+            None => handle.each_check(project, take),
+            Some(None) => {}
             Some(Some(slug)) => {
-                let ids = state.checks_by_slug(project, slug);
-                ids.iter().filter_map(|id| state.check(*id)).filter(tagged).cloned().collect()
+                let state = handle.state();
+                state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).for_each(&mut take);
             }
         }
+        checks
     }
 }
 

@@ -144,14 +144,18 @@ impl Call<'_> {
 
     /// The check of that name in the caller's project. A UUID of another project is denied; its unique keys are unknown.
     fn check(&self, name: Name) -> Result<Check, Fault> {
-        let state = self.handle().state();
-        let project = self.caller.project;
-        let check = match name {
-            Name::Uuid(uuid) => state.check_by_uuid(uuid),
-            Name::Unique(key) => state.checks_of(project).find(|check| UniqueKey::of(check.uuid) == key),
-        };
-        let check = check.ok_or(Fault::NotFound)?;
-        if check.project == project { Ok(check.clone()) } else { Err(Fault::Forbidden) }
+        let (handle, project) = (self.handle(), self.caller.project);
+        let mut found = None;
+        match name {
+            Name::Uuid(uuid) => found = handle.state().check_by_uuid(uuid).cloned(),
+            Name::Unique(key) => handle.each_check(project, |check| {
+                if UniqueKey::of(check.uuid) == key {
+                    found = Some(check.clone());
+                }
+            }),
+        }
+        let check = found.ok_or(Fault::NotFound)?;
+        if check.project == project { Ok(check) } else { Err(Fault::Forbidden) }
     }
 
     /// Reads from the file on a thread that may wait for the disk.
