@@ -8,18 +8,13 @@ use calendar::Calendar;
 
 use super::moment::Moment;
 use super::timezone::Timezone;
-use super::timezone::wall::{Reading, Wall};
+use super::timezone::wall::Reading;
 
 /// How many years ahead a search looks: the rarest date, 29 February on a weekday, comes at least every 40.
 const YEARS_AHEAD: i32 = 50;
 
-/// Days in each month at most, a bit for each day.
-const LONGEST: [u64; 12] = {
-    const fn days(days: u32) -> u64 {
-        (2 << days) - 2
-    }
-    [days(31), days(29), days(31), days(30), days(31), days(30), days(31), days(31), days(30), days(31), days(30), days(31)]
-};
+/// Days in each month at most.
+const LENGTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /// A cron expression, compiled.
 #[derive(Clone, Debug)]
@@ -47,9 +42,9 @@ impl Cron {
             field::WEEKDAY.parse(weekday)?,
         ];
         let [minutes, hours, days, months, _] = chosen;
-        let longest = (1..).zip(LONGEST).filter(|(month, _)| months.values >> month & 1 == 1).fold(0, |all, (_, days)| all | days);
-        // Even where a weekday would do as well.
-        if !days.last_day && !days.last_workday && days.values & longest == 0 {
+        let longest = (1..).zip(LENGTHS).filter(|(month, _)| months.values >> month & 1 == 1).map(|(_, length)| length).max();
+        // Refused even where a weekday would do as well.
+        if !days.last_day && !days.last_workday && longest < Some(days.values.trailing_zeros()) {
             return Err(field::DAY.wrong(day, "no chosen month has such a day"));
         }
         let both = day.starts_with('*') || weekday.starts_with('*');
@@ -63,29 +58,24 @@ impl Cron {
 
     /// The first moment later than `after`, `None` when none comes within 50 years.
     pub(super) fn next_after(&self, after: Moment, zone: &Timezone) -> Option<Moment> {
+        let after = Moment::from_secs(after.secs());
         let last_year = i32::from(zone.wall(after.plus_secs(1))?.civil()?.year()) + YEARS_AHEAD;
-        if *zone == Timezone::utc() {
-            let next = self.calendar.next_after(Wall::from_secs(after.secs()), last_year)?;
-            return Some(Moment::from_secs(next.secs()));
+        // Where clocks never change, both come to the same.
+        if self.by_wall || *zone == Timezone::utc() {
+            self.next_by_wall(after, zone, last_year)
+        } else {
+            self.next_in_real_time(after, zone, last_year)
         }
-        if self.by_wall { self.next_by_wall(after, zone, last_year) } else { self.next_in_real_time(after, zone, last_year) }
     }
 
     /// A skipped time comes when the clock goes on, a repeated one in the first pass.
     fn next_by_wall(&self, after: Moment, zone: &Timezone, last_year: i32) -> Option<Moment> {
-        let mut wall = zone.wall(after)?;
+        let mut wall = self.calendar.next_after(zone.shown_until(after)?, last_year)?;
         loop {
-            wall = self.calendar.next_after(wall, last_year)?;
-            let next = loop {
-                match zone.reading(wall)? {
-                    Reading::Once(at) | Reading::Twice([at, _]) => break at,
-                    // Readings are on a full minute, the end of what is skipped need not be.
-                    Reading::Skipped(_, until) => wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60),
-                }
-            };
-            // From within a second pass, the rest of the first is still ahead on the wall, but past.
-            if next > after {
-                return Some(next);
+            match zone.reading(wall)? {
+                Reading::Once(at) | Reading::Twice([at, _], _) => return Some(at),
+                // In whole minutes, even where what is skipped ends within one.
+                Reading::Skipped(_, until) => wall = wall.plus_secs((until.secs() - wall.secs() + 59) / 60 * 60),
             }
         }
     }

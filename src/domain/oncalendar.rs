@@ -39,8 +39,7 @@ struct Line {
 /// The moments of all lines, merged as their zones' clocks on the wall go.
 pub(super) struct Series<'a> {
     zone: &'a Timezone,
-    after: Moment,
-    /// What the check's clock showed at the last moment, kept or not; `None` before the first.
+    /// What the check's clock showed at the last moment; `None` before the first.
     last: Option<Wall>,
     positions: Vec<Position<'a>>,
 }
@@ -59,7 +58,7 @@ impl OnCalendar {
     /// Reads a text without blanks at its ends.
     ///
     /// # Errors
-    /// Which part of which line is wrong and why, for a person.
+    /// Which part is wrong and why, for a person.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.split('\n').map(Line::parse).collect::<Result<_, _>>()?;
         Ok(Self { lines })
@@ -68,10 +67,10 @@ impl OnCalendar {
     /// The moments later than `after`.
     pub(super) fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> Series<'a> {
         let position = |line: &'a Line| {
-            let wall = line.zone.as_ref().unwrap_or(zone).wall(after)?;
+            let wall = line.zone.as_ref().unwrap_or(zone).shown_until(after)?;
             Some(Position { line, wall, at: after, local: wall })
         };
-        Series { zone, after, last: None, positions: self.lines.iter().filter_map(position).collect() }
+        Series { zone, last: None, positions: self.lines.iter().filter_map(position).collect() }
     }
 }
 
@@ -79,16 +78,11 @@ impl Iterator for Series<'_> {
     type Item = Moment;
 
     fn next(&mut self) -> Option<Moment> {
-        loop {
-            let (zone, last) = (self.zone, self.last);
-            self.positions.retain_mut(|position| last.is_some_and(|last| position.local > last) || position.advance(zone).is_some());
-            let next = self.positions.iter().min_by_key(|position| position.local)?;
-            self.last = Some(next.local);
-            // From within a second pass, the rest of the first is still ahead on the wall, but past.
-            if next.at > self.after {
-                return Some(next.at);
-            }
-        }
+        let (zone, last) = (self.zone, self.last);
+        self.positions.retain_mut(|position| last.is_some_and(|last| position.local > last) || position.advance(zone).is_some());
+        let next = self.positions.iter().min_by_key(|position| position.local)?;
+        self.last = Some(next.local);
+        Some(next.at)
     }
 }
 
@@ -108,7 +102,7 @@ impl Line {
         loop {
             wall = Wall::from_civil(self.next_reading(wall.plus_secs(1).civil()?)?)?;
             match zone.reading(wall)? {
-                Reading::Once(at) | Reading::Twice([at, _]) => return Some((wall, at)),
+                Reading::Once(at) | Reading::Twice([at, _], _) => return Some((wall, at)),
                 Reading::Skipped(_, until) => wall = until.plus_secs(-1),
             }
         }

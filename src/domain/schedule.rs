@@ -1,6 +1,10 @@
 //! When a job is expected to run: one expression, of one of two kinds, and the moments it names.
 
+pub(super) mod words;
+
 use std::fmt;
+
+use words::{is_blank, words};
 
 use super::cron::Cron;
 use super::moment::Moment;
@@ -139,25 +143,20 @@ impl Iterator for Series<'_> {
 impl Rule {
     /// Reads a text without blanks at its ends.
     fn parse(text: &str) -> Result<Self, String> {
-        let mut words = words(text);
-        let five = [words.next(), words.next(), words.next(), words.next(), words.next()];
-        match (five, words.next()) {
-            ([Some(minute), Some(hour), Some(day), Some(month), Some(weekday)], None) if !text.contains('\n') => {
+        let fields: Vec<&str> = words(text).collect();
+        match fields.as_slice() {
+            &[minute, hour, day, month, weekday] if !text.contains('\n') => {
                 Cron::parse([minute, hour, day, month, weekday]).map(Self::Cron)
             }
-            _ => OnCalendar::parse(text).map(Self::OnCalendar),
+            fields => OnCalendar::parse(text).map(Self::OnCalendar).map_err(|reason| match *fields {
+                [_, minute, hour, day, month, weekday] if Cron::parse([minute, hour, day, month, weekday]).is_ok() => {
+                    "six fields: overdue takes five; drop the seconds".to_owned()
+                }
+                [word] if word.starts_with('@') => format!("`{word}`: write a word of OnCalendar, such as daily, or five fields of cron"),
+                _ => reason,
+            }),
         }
     }
-}
-
-/// Blanks as the reference knows them: Unicode's, and four control characters that separate information.
-pub(super) fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
-}
-
-/// The words between blanks.
-pub(super) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
-    text.split(is_blank).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

@@ -26,27 +26,16 @@ impl Calendar {
         weekday.values = (weekday.values | weekday.values >> 7) & EVERY_WEEKDAY;
         let times = format!("{} {}", numbers(&field::MINUTE, minute.values), numbers(&field::HOUR, hour.values));
         let months = numbers(&field::MONTH, month.values);
-        let on_days = |days: String| format!("{times} {days} {months} *").parse::<saffron::Cron>();
-        let on_weekdays = |weekdays: String| format!("{times} * {months} {weekdays}").parse::<saffron::Cron>();
-
-        let plain = (day.values != 0).then(|| numbers(&field::DAY, day.values));
-        let lasts =
-            [(day.last_day, "L"), (day.last_workday, "LW")].into_iter().filter(|(chosen, _)| *chosen).map(|(_, text)| text.to_owned());
-        let days = plain.into_iter().chain(lasts).map(on_days).collect::<Result<Vec<_>, _>>()?;
-
-        let plain = (weekday.values != 0).then(|| match weekday.values {
-            EVERY_WEEKDAY => "*".to_owned(),
-            some => names(some).collect::<Vec<_>>().join(","),
-        });
-        let lasts = names(weekday.last_of.into()).map(|name| format!("{name}L"));
-        let nths = (1..).zip(weekday.nth_of).flat_map(|(week, of)| names(of.into()).map(move |name| format!("{name}#{week}")));
-        let weekdays = plain.into_iter().chain(lasts).chain(nths).map(on_weekdays).collect::<Result<Vec<_>, _>>()?;
-
-        Ok(match both {
-            false => Self::Any(days.into_iter().chain(weekdays).collect()),
-            true if day.values == field::DAY.all() => Self::Any(weekdays),
-            true if weekday.values == EVERY_WEEKDAY => Self::Any(days),
-            true => Self::Both(days, weekdays),
+        let days = || days(day).map(|day| format!("{times} {day} {months} *").parse());
+        let weekdays = || weekdays(weekday).map(|weekday| format!("{times} * {months} {weekday}").parse());
+        Ok(if !both {
+            Self::Any(days().chain(weekdays()).collect::<Result<_, _>>()?)
+        } else if weekday.values == EVERY_WEEKDAY {
+            Self::Any(days().collect::<Result<_, _>>()?)
+        } else if day.values == field::DAY.all() {
+            Self::Any(weekdays().collect::<Result<_, _>>()?)
+        } else {
+            Self::Both(days().collect::<Result<_, _>>()?, weekdays().collect::<Result<_, _>>()?)
         })
     }
 
@@ -83,7 +72,22 @@ fn midnight(on: DateTime<Utc>) -> DateTime<Utc> {
     on.date_naive().and_time(NaiveTime::MIN).and_utc()
 }
 
-/// The values as saffron reads them: an ascending list, or `*` for all.
+/// Days of the month as saffron reads them, which takes no `L` or `LW` in a list.
+fn days(day: Chosen) -> impl Iterator<Item = String> {
+    let plain = (day.values != 0).then(|| numbers(&field::DAY, day.values));
+    let last = day.last_day.then(|| "L".to_owned());
+    plain.into_iter().chain(last).chain(day.last_workday.then(|| "LW".to_owned()))
+}
+
+/// Weekdays as saffron reads them, by name, since it counts them from 1.
+fn weekdays(weekday: Chosen) -> impl Iterator<Item = String> {
+    let plain = (weekday.values != 0).then(|| names(weekday.values).collect::<Vec<_>>().join(","));
+    let last = names(weekday.last_of.into()).map(|name| format!("{name}L"));
+    let nth = (1..).zip(weekday.nth_of).flat_map(|(week, of)| names(of.into()).map(move |name| format!("{name}#{week}")));
+    plain.into_iter().chain(last).chain(nth)
+}
+
+/// An ascending list, or `*` for all values.
 fn numbers(field: &Field, values: u64) -> String {
     if values == field.all() {
         return "*".to_owned();

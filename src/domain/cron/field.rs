@@ -1,5 +1,7 @@
 //! The grammar of one of the five words of a cron expression.
 
+use crate::domain::schedule::words::number;
+
 /// One of the five words: its name for a person, its values, and the names some values have.
 pub(super) struct Field {
     name: &'static str,
@@ -59,16 +61,12 @@ impl Field {
     /// # Errors
     /// What is wrong with the word, for a person.
     pub(super) fn parse(&self, word: &str) -> Result<Chosen, String> {
-        if word.contains(',') {
-            return word.split(',').map(|part| self.part(part)).try_fold(Chosen::default(), |all, part| Ok(all.merge(part?)));
-        }
-        self.part(word)
+        word.split(',').try_fold(Chosen::default(), |all, part| Ok(all.merge(self.part(part)?)))
     }
 
     /// Reads one part of a list.
     fn part(&self, part: &str) -> Result<Chosen, String> {
-        let weekday = self.last == WEEKDAY.last;
-        if weekday && part != "*" {
+        if self.name == WEEKDAY.name && part != "*" {
             if part.contains('L') {
                 let day = part.strip_suffix('L').and_then(number).filter(|day| *day <= 7);
                 let day = day.ok_or_else(|| self.wrong(part, "the last weekday of a month is a digit and an L, as in 5L"))?;
@@ -76,7 +74,7 @@ impl Field {
             }
             if let Some((day, week)) = part.split_once('#') {
                 let mut nth_of = [0; 5];
-                let week = number(week).and_then(|week| usize::try_from(week).ok()?.checked_sub(1));
+                let week = number(week).and_then(|week| usize::from(week).checked_sub(1));
                 let week = week.and_then(|week| nth_of.get_mut(week)).ok_or_else(|| self.wrong(part, "after # comes 1-5, as in FRI#2"))?;
                 *week = 1 << (self.value(day)? % 7);
                 return Ok(Chosen { nth_of, ..Chosen::default() });
@@ -93,8 +91,8 @@ impl Field {
     fn plain(&self, part: &str) -> Result<Chosen, String> {
         let (first, last) = match part {
             "*" => (self.first, self.last),
-            "L" if self.last == DAY.last => return Ok(Chosen { last_day: true, ..Chosen::default() }),
-            "LW" if self.last == DAY.last => return Ok(Chosen { last_workday: true, ..Chosen::default() }),
+            "L" if self.name == DAY.name => return Ok(Chosen { last_day: true, ..Chosen::default() }),
+            "LW" if self.name == DAY.name => return Ok(Chosen { last_workday: true, ..Chosen::default() }),
             _ => match part.split_once('-') {
                 Some((first, last)) => (self.value(first)?, self.value(last)?),
                 None => self.value(part).map(|value| (value, value))?,
@@ -107,16 +105,14 @@ impl Field {
     }
 
     /// Every so many of the chosen values; a single one stands for itself and all up to the last of the field.
-    fn every(&self, step: u64, chosen: Chosen) -> Chosen {
+    fn every(&self, step: u16, chosen: Chosen) -> Chosen {
         if chosen.values == 0 {
             return chosen;
         }
-        let mut left = chosen.values;
-        if left.is_power_of_two() {
-            left = self.all() & !(left - 1);
-        }
+        let first = chosen.values.trailing_zeros();
+        let last = if chosen.values.is_power_of_two() { self.last.into() } else { chosen.values.ilog2() };
         // What can be stepped through has no holes.
-        let stepped = (left.trailing_zeros()..=left.ilog2()).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+        let stepped = (first..=last).step_by(step.into());
         Chosen { values: stepped.fold(0, |bits, value| bits | 1 << value), ..Chosen::default() }
     }
 
@@ -130,10 +126,4 @@ impl Field {
     pub(super) fn wrong(&self, part: &str, why: &str) -> String {
         format!("{} `{part}`: {why}", self.name)
     }
-}
-
-/// ASCII digits, with any number of leading zeros; more than fits is the largest number.
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.bytes().fold(0, |value: u64, digit| value.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
 }

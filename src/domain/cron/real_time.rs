@@ -21,11 +21,17 @@ struct Hand<'a> {
     ticks: u32,
 }
 
-impl Hand<'_> {
+impl<'a> Hand<'a> {
+    fn new(zone: &'a Timezone, at: Moment) -> Option<Self> {
+        let mut hand = Self { zone, wall: zone.wall(at)?, second_pass: false, ticks: 0 };
+        hand.set(at)?;
+        Some(hand)
+    }
+
     fn moment(&self) -> Option<Moment> {
         Some(match self.zone.reading(self.wall)? {
             Reading::Once(at) => at,
-            Reading::Twice([before, after]) | Reading::Skipped([before, after], _) => {
+            Reading::Twice([before, after], _) | Reading::Skipped([before, after], _) => {
                 if self.second_pass {
                     after
                 } else {
@@ -37,7 +43,7 @@ impl Hand<'_> {
 
     fn set(&mut self, at: Moment) -> Option<()> {
         self.wall = self.zone.wall(at)?;
-        self.second_pass = matches!(self.zone.reading(self.wall)?, Reading::Twice([_, second]) if second == at);
+        self.second_pass = matches!(self.zone.reading(self.wall)?, Reading::Twice([_, second], _) if second == at);
         Some(())
     }
 
@@ -75,31 +81,43 @@ impl Cron {
     /// Clocks are put forward and back also by half an hour, at midnight, by a day. There the order of the steps decides what comes, and
     /// these are the steps of the reference.
     pub(super) fn next_in_real_time(&self, after: Moment, zone: &Timezone, last_year: i32) -> Option<Moment> {
-        let mut hand = Hand { zone, wall: Wall::from_secs(0), second_pass: false, ticks: 0 };
-        hand.set(after.plus_secs(1))?;
+        let mut hand = Hand::new(zone, after.plus_secs(1))?;
         while hand.ticks < MAX_TICKS {
             let next = self.calendar.next_after(hand.wall.plus_secs(-1), last_year)?;
             let now = hand.moment()?;
             let then = now.plus_secs(next.secs() - hand.wall.secs());
             // Far from all changes the wall clock alone decides.
-            if zone.is_steady(now.plus_secs(-UNSETTLED_SECS), then) {
-                return Some(then);
-            }
-            let date = self.calendar.next_after(hand.wall.midnight().plus_secs(-1), last_year)?.midnight();
-            if date != hand.wall.midnight() {
-                (hand.wall, hand.second_pass) = (date, false);
-            }
-            if self.hours >> hand.units(3_600) & 1 == 0 {
-                hand.advance(self.hours, 3_600, 24)?;
-            } else if self.minutes >> (hand.units(60) % 60) & 1 == 0 {
-                hand.advance(self.minutes, 60, 60)?;
-            } else if hand.units(1) % 60 != 0 {
-                hand.tick(60 - hand.units(1) % 60)?;
+            let found = if zone.is_steady(now.plus_secs(-UNSETTLED_SECS), then) {
+                then
+            } else if self.step(&mut hand, last_year)? {
+                continue;
             } else {
-                return hand.moment();
+                hand.moment()?
+            };
+            if found > after {
+                return Some(found);
             }
+            break;
         }
         self.next_in_stretches(after, zone, last_year)
+    }
+
+    /// Moves the hand to the next reading worth a look; false when it stands on a match.
+    fn step(&self, hand: &mut Hand<'_>, last_year: i32) -> Option<bool> {
+        let date = self.calendar.next_after(hand.wall.midnight().plus_secs(-1), last_year)?.midnight();
+        if date != hand.wall.midnight() {
+            (hand.wall, hand.second_pass) = (date, false);
+        }
+        if self.hours >> hand.units(3_600) & 1 == 0 {
+            hand.advance(self.hours, 3_600, 24)?;
+        } else if self.minutes >> (hand.units(60) % 60) & 1 == 0 {
+            hand.advance(self.minutes, 60, 60)?;
+        } else if hand.units(1) % 60 != 0 {
+            hand.tick(60 - hand.units(1) % 60)?;
+        } else {
+            return Some(false);
+        }
+        Some(true)
     }
 
     /// Searches the wall clock from each change of the clocks to the next.

@@ -1,7 +1,7 @@
 //! The grammar of one OnCalendar expression.
 
 use super::{FIRST_YEAR, LAST_YEAR, Line};
-use crate::domain::schedule::{is_blank, words};
+use crate::domain::schedule::words::{is_blank, number, words};
 use crate::domain::timezone::Timezone;
 
 /// A numeric part of an expression and its lowest and highest value.
@@ -175,10 +175,4 @@ impl Field {
     fn wrong(&self, part: &str, why: &str) -> String {
         format!("{} `{part}`: {why}", self.name)
     }
-}
-
-/// ASCII digits, with any number of leading zeros; more than fits is the largest number.
-fn number(text: &str) -> Option<u16> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.bytes().fold(0, |value: u16, digit| value.saturating_mul(10).saturating_add(u16::from(digit - b'0'))))
 }

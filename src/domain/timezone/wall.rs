@@ -47,9 +47,10 @@ impl Wall {
 pub(crate) enum Reading {
     /// The clock shows it once.
     Once(Moment),
-    /// The clocks were put back: shown in a first pass and in a second.
-    Twice([Moment; 2]),
-    /// The clocks were put forward over it: what it would be by the offset before and by the offset after, and what the clock shows when it goes on.
+    /// The clocks are put back: the moments of the first and the second pass, and the reading that ends what is repeated.
+    Twice([Moment; 2], Wall),
+    /// The clocks are put forward over it: the moments by the offsets before and after, neither of which shows it, and the reading that ends
+    /// what is skipped.
     Skipped([Moment; 2], Wall),
 }
 
@@ -61,17 +62,25 @@ impl Timezone {
         Some(Wall(at.secs() + i64::from(self.zone().to_offset(stamp).seconds())))
     }
 
+    /// The reading after which to look for what the clock has not shown up to a moment: in a second pass, all that is repeated.
+    pub(crate) fn shown_until(&self, at: Moment) -> Option<Wall> {
+        let wall = self.wall(at)?;
+        Some(match self.reading(wall)? {
+            Reading::Twice([_, second], until) if second.secs() == at.secs() => until.plus_secs(-1),
+            _ => wall,
+        })
+    }
+
     /// When the clock shows a reading.
     pub(crate) fn reading(&self, wall: Wall) -> Option<Reading> {
         let at = |offset: Offset| Moment::from_secs(wall.0 - i64::from(offset.seconds()));
+        // By the greater of two offsets, the reading lies before the change of the clocks; what is affected ends by that offset.
+        let until =
+            |offset: Offset| self.changes_after(at(offset)).next().map(|(change, _)| Wall(change.secs() + i64::from(offset.seconds())));
         Some(match self.zone().to_ambiguous_timestamp(wall.civil()?).offset() {
             AmbiguousOffset::Unambiguous { offset } => Reading::Once(at(offset)),
-            AmbiguousOffset::Fold { before, after } => Reading::Twice([at(before), at(after)]),
-            AmbiguousOffset::Gap { before, after } => {
-                // By the offset after, a skipped reading lies before the change that skipped it.
-                let (change, _) = self.changes_after(at(after)).next()?;
-                Reading::Skipped([at(before), at(after)], Wall(change.secs() + i64::from(after.seconds())))
-            }
+            AmbiguousOffset::Fold { before, after } => Reading::Twice([at(before), at(after)], until(before)?),
+            AmbiguousOffset::Gap { before, after } => Reading::Skipped([at(before), at(after)], until(after)?),
         })
     }
 
@@ -86,7 +95,6 @@ impl Timezone {
 
     /// Whether the clock's rules stay the same from just after `from` up to and including `to`.
     pub(crate) fn is_steady(&self, from: Moment, to: Moment) -> bool {
-        let Ok(beyond) = Timestamp::from_second(to.secs().saturating_add(1)) else { return false };
-        self.zone().preceding(beyond).next().is_none_or(|change| change.timestamp().as_second() <= from.secs())
+        self.changes_after(from).next().is_none_or(|(change, _)| change > to)
     }
 }
