@@ -8,6 +8,7 @@ mod compact;
 mod data;
 mod key;
 mod project;
+mod schedule;
 mod serve;
 mod shared;
 mod table;
@@ -21,6 +22,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
+use crate::clock::Clock;
 
 /// Tells you when a scheduled job did not report.
 #[derive(Parser)]
@@ -47,6 +49,8 @@ enum Command {
     /// Make, list, change and delete notification channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
+    /// Show when a schedule expects its job to run
+    Schedule(schedule::ScheduleArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
     Compact,
 }
@@ -101,13 +105,18 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
-    let data = data::directory(cli.data, |name| std::env::var_os(name)).map_err(Failure::usage)?;
-    match cli.command {
-        Command::Serve(args) => crate::serve::run(args.config(data, program)).map_err(Failure::other),
-        Command::Project(command) => ask(&data, command.into()),
-        Command::Key(command) => ask(&data, command.into()),
-        Command::Channel(command) => ask(&data, command.question()?),
-        Command::Compact => compact::run(&data),
+    let Cli { data, command } = cli;
+    let data = || data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage);
+    match command {
+        Command::Serve(args) => crate::serve::run(args.config(data()?, program)).map_err(Failure::other),
+        Command::Project(command) => ask(&data()?, command.into()),
+        Command::Key(command) => ask(&data()?, command.into()),
+        Command::Channel(command) => ask(&data()?, command.question()?),
+        Command::Schedule(args) => {
+            let now = Clock::System.now();
+            schedule::run(&args, now, io::stdin().lock(), io::stdout().lock(), io::stderr().lock()).map_err(Failure::other)
+        }
+        Command::Compact => compact::run(&data()?),
     }
 }
 

@@ -1,0 +1,126 @@
+//! `overdue schedule`: what an expression means, for a person to try and for a program to compare.
+
+use std::io::{self, BufRead, Read as _, Write};
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::moment::Moment;
+use crate::domain::schedule::{Kind, Schedule};
+use crate::domain::timezone::Timezone;
+
+/// Bytes in a line of `--batch`; an expression of 100 characters, all escaped, takes a tenth.
+const MAX_LINE: u64 = 16_384;
+
+#[derive(Args)]
+pub(super) struct ScheduleArgs {
+    /// Cron expression of five fields, or OnCalendar expression of systemd
+    #[arg(required_unless_present = "batch", conflicts_with = "batch", value_parser = Schedule::parse)]
+    expr: Option<Schedule>,
+
+    /// Time zone of the schedule, such as Europe/Riga [default: UTC]
+    #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", value_parser = Timezone::parse)]
+    tz: Option<Timezone>,
+
+    /// Time after which to look, such as 2027-01-31T08:00:00+02:00 [default: now]
+    #[arg(long, env = "OVERDUE_FROM", value_name = "RFC3339", value_parser = moment)]
+    from: Option<Moment>,
+
+    /// How many occurrences to show at most
+    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5)]
+    count: u16,
+
+    /// Answer JSON lines {"expr","tz","start"} on standard input, one by one
+    #[arg(long, env = "OVERDUE_BATCH")]
+    batch: bool,
+}
+
+/// Shows the next occurrences, or answers a batch. A reader that has seen enough may close the pipe.
+pub(super) fn run(args: &ScheduleArgs, now: Moment, stdin: impl BufRead, stdout: impl Write, stderr: impl Write) -> io::Result<()> {
+    let shown = match &args.expr {
+        Some(schedule) => show(schedule, args, now, stdout, stderr),
+        None => batch(args, now, stdin, stdout),
+    };
+    match shown {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        shown => shown,
+    }
+}
+
+fn show(schedule: &Schedule, args: &ScheduleArgs, now: Moment, mut stdout: impl Write, mut stderr: impl Write) -> io::Result<()> {
+    let zone = args.tz.clone().unwrap_or(Timezone::utc());
+    if args.tz.is_none() {
+        writeln!(stderr, "overdue: read as UTC; --tz sets the zone of the schedule, as in --tz Europe/Riga")?;
+    }
+    let mut next = schedule.series(args.from.unwrap_or(now), &zone).peekable();
+    if next.peek().is_none() {
+        writeln!(stderr, "overdue: the schedule has ended")?;
+    }
+    for moment in next.take(args.count.into()) {
+        writeln!(stdout, "{}", written(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"))?;
+    }
+    stdout.flush()
+}
+
+/// A line of `--batch`. What it leaves out, the flags say.
+#[derive(Deserialize)]
+struct Question {
+    expr: String,
+    tz: Option<String>,
+    start: Option<String>,
+}
+
+/// The answer to a line of `--batch`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Next { kind: &'static str, next: Vec<String> },
+    Error { error: String },
+}
+
+fn batch(args: &ScheduleArgs, now: Moment, mut stdin: impl BufRead, mut stdout: impl Write) -> io::Result<()> {
+    let mut line = Vec::new();
+    while stdin.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? > 0 {
+        let answer = if line.len() as u64 == MAX_LINE && !line.ends_with(b"\n") {
+            stdin.skip_until(b'\n')?;
+            Err(format!("a line is at most {MAX_LINE} bytes"))
+        } else {
+            answer(&line, args, now)
+        };
+        let mut text = serde_json::to_vec(&answer.unwrap_or_else(|error| Answer::Error { error }))?;
+        text.push(b'\n');
+        stdout.write_all(&text)?;
+        line.clear();
+    }
+    stdout.flush()
+}
+
+fn answer(line: &[u8], args: &ScheduleArgs, now: Moment) -> Result<Answer, String> {
+    let asked: Question = serde_json::from_slice(line).map_err(|error| format!("not a line {{\"expr\",\"tz\",\"start\"}}: {error}"))?;
+    let schedule = Schedule::parse(&asked.expr).map_err(|error| format!("expr: {error}"))?;
+    let zone = asked.tz.map(|name| Timezone::parse(&name)).transpose().map_err(|error| format!("tz: {error}"))?;
+    let start = asked.start.map(|text| moment(&text)).transpose().map_err(|error| format!("start: {error}"))?;
+
+    let zone = zone.or_else(|| args.tz.clone()).unwrap_or(Timezone::utc());
+    let next = schedule.series(start.or(args.from).unwrap_or(now), &zone).take(args.count.into());
+    let kind = match schedule.kind() {
+        Kind::Cron => "cron",
+        Kind::OnCalendar => "oncalendar",
+    };
+    Ok(Answer::Next { kind, next: next.map(|moment| written(moment, &Timezone::utc(), "%Y-%m-%dT%H:%M:%SZ")).collect() })
+}
+
+fn moment(text: &str) -> Result<Moment, &'static str> {
+    let stamp: Timestamp = text.parse().map_err(|_| "give an RFC 3339 time, as in 2027-01-31T08:00:00+02:00")?;
+    Ok(Moment::from_micros(stamp.as_microsecond()))
+}
+
+fn written(moment: Moment, zone: &Timezone, format: &str) -> String {
+    // No series leaves the years that a timestamp can have.
+    let stamp = Timestamp::from_second(moment.secs()).unwrap_or_default();
+    stamp.to_zoned(zone.zone().clone()).strftime(format).to_string()
+}
+
+#[cfg(test)]
+mod tests;
