@@ -1,0 +1,40 @@
+//! Who pays for a regression here: everyone whose ping waits while the writer looks for the next deadline of a check with a schedule, and
+//! whoever waits for a restart, which compiles the schedule of every check.
+
+#![allow(clippy::unwrap_used, reason = "the texts are known to be right")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use overdue::domain::moment::Moment;
+use overdue::domain::schedule::Schedule;
+use overdue::domain::timezone::Timezone;
+
+/// By the wall clock, in real time, rare, and with day and weekday to be brought together.
+const CRON: [&str; 4] = ["30 3 * * 1-5", "*/5 * * * *", "0 8 29 2 *", "17 0-23/4 */2 * SUN#1"];
+
+const ON_CALENDAR: [&str; 3] = ["*:0/15", "Mon..Fri *-*-* 10:00", "*-02~1 12:00\nSat 10:00 Europe/Riga"];
+
+/// 2026-08-06T07:08:43Z, far from a change of clocks, and 2026-10-25T00:30:10Z, in the night of one.
+const STARTS: [(&str, Moment); 2] = [("", Moment::from_secs(1_786_000_123)), (", clocks put back", Moment::from_secs(1_792_888_210))];
+
+fn next_after(c: &mut Criterion) {
+    let (utc, riga) = (Timezone::utc(), Timezone::parse("Europe/Riga").unwrap());
+    for (text, zone) in CRON.iter().map(|text| (text, &utc)).chain(CRON.iter().chain(&ON_CALENDAR).map(|text| (text, &riga))) {
+        let schedule = Schedule::parse(text).unwrap();
+        for (night, start) in STARTS {
+            c.bench_function(&format!("next {text:?} in {}{night}", zone.name()), |b| {
+                b.iter(|| schedule.next_after(black_box(start), zone));
+            });
+        }
+    }
+}
+
+fn parse(c: &mut Criterion) {
+    for text in CRON.iter().chain(&ON_CALENDAR) {
+        c.bench_function(&format!("parse {text:?}"), |b| b.iter(|| Schedule::parse(black_box(text))));
+    }
+}
+
+criterion_group!(benches, next_after, parse);
+criterion_main!(benches);
