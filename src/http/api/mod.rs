@@ -73,7 +73,11 @@ async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) ->
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
-    let body = if head.method == Method::POST { body::whole(body, BODY_BYTES).await? } else { Bytes::new() };
+    let body = match head.method {
+        Method::POST => body::whole(body, BODY_BYTES).await?,
+        // Nobody asks what it says, but the next request comes after it.
+        _ => body::beginning(body, 0).await.unwrap_or_default(),
+    };
     let document = match resource {
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
         _ => Document::parse(&body)?,

@@ -67,6 +67,23 @@ async fn head_is_get_without_the_body() {
 }
 
 #[tokio::test]
+async fn a_body_where_none_belongs_does_not_end_the_connection() {
+    let server = Server::start().await;
+    let check = server.check(json!({})).await;
+    let (key, path) = (&server.main.rw, path(&check, ""));
+    let request = |method: &str, body: &str, rest: &str| {
+        let length = body.len();
+        format!("{method} /api/v3{path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\n{rest}Content-Length: {length}\r\n\r\n{body}")
+    };
+    let requests = [request("GET", &"{".repeat(300_000), ""), request("DELETE", "\0", ""), request("GET", "x", "Connection: close\r\n")];
+    let answers = server.raw(requests.concat().as_bytes()).await;
+    let rest = String::from_utf8_lossy(&answers.body);
+    let statuses: Vec<_> = rest.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!((answers.status, statuses), (200, vec!["200", "404"]));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn lists_are_found_without_their_slash() {
     let server = Server::start_with(|config| config.base_url = "http://example.org/sub".parse().unwrap()).await;
     let check = server.check(json!({})).await;
