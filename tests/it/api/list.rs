@@ -1,7 +1,10 @@
 //! `GET /checks/`: order, filters, and entity tags that hold as long as the list does.
 
 use overdue::engine::command::Command;
-use serde_json::json;
+use proptest::collection::vec;
+use proptest::prelude::{Just, ProptestConfig, Strategy, prop, prop_assert_eq, prop_oneof};
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
 
 use super::{path, text};
 use crate::server::{Answer, Server, project};
@@ -130,4 +133,75 @@ async fn pings_and_channels_change_their_lists() {
     let answer = server.api("GET", &path(&check, ""), "").await;
     assert_eq!(answer.header("ETag"), None);
     server.stop().await;
+}
+
+/// Something that may change a list.
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(i64),
+    Ping(&'static str),
+    Update(&'static str),
+    Pause,
+    Resume,
+    Channel,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::sample::select(vec![-60, -1, 1, 30, 59, 60, 90]).prop_map(Step::Wait),
+        4 => prop::sample::select(vec!["", "", "/start", "/fail", "/log"]).prop_map(Step::Ping),
+        2 => prop::sample::select(vec![r#"{"timeout": 60}"#, r#"{"grace": 90}"#, r#"{"schedule": "* * * * *"}"#, r#"{"tags": "t"}"#, r#"{"tags": ""}"#])
+            .prop_map(Step::Update),
+        1 => Just(Step::Pause),
+        1 => Just(Step::Resume),
+        1 => Just(Step::Channel),
+    ]
+}
+
+impl Step {
+    async fn take(&self, server: &Server, check: &Value) {
+        match self {
+            Self::Wait(seconds) => server.clock.advance_secs(*seconds),
+            Self::Ping(rest) => server.ping(check, rest).await,
+            Self::Update(body) => drop(server.api("POST", &path(check, ""), body).await),
+            Self::Pause => drop(server.api("POST", &path(check, "/pause"), "").await),
+            Self::Resume => drop(server.api("POST", &path(check, "/resume"), "").await),
+            Self::Channel => drop(server.channel(&server.main, "new").await),
+        }
+        // Whatever is due is done before the next command.
+        server.handle.call(Command::Expire(Vec::new())).await.unwrap().unwrap();
+    }
+}
+
+#[test]
+fn nothing_has_changed_when_a_tag_still_holds() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(Server::start());
+    let rw = server.main.rw.clone();
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
+    let outcome = runner.run(&vec(step(), 1..20), |steps| {
+        runtime.block_on(async {
+            let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+            let lists = ["/api/v1/checks/", "/api/v3/checks/?tag=t", "/api/v3/channels/", &format!("/api/v3{}", path(&check, "/pings/"))];
+            for step in steps {
+                let mut had = Vec::new();
+                for list in lists {
+                    had.push(server.keyed(&rw, "GET", list, "").await);
+                }
+                step.take(&server, &check).await;
+                for (list, had) in lists.into_iter().zip(had) {
+                    if poll(&server, list, &rw, had.header("ETag").unwrap()).await.0 {
+                        let now = server.keyed(&rw, "GET", list, "").await;
+                        prop_assert_eq!(now.text(), had.text(), "{} {:?}", list, step);
+                    }
+                }
+            }
+            server.api("DELETE", &path(&check, ""), "").await;
+            Ok(())
+        })
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    runtime.block_on(server.stop());
 }
