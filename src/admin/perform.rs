@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::request::{ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request};
 use crate::channel::{Kind, Settings};
+use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, Channel, ChannelSettings, KeyHash, PingKey, Project, ProjectName, Secret};
 use crate::engine::Handle;
@@ -11,8 +12,6 @@ use crate::engine::command::{Command, NewChannel, NewProject, Refusal, Unavailab
 use crate::engine::state::{Household, State};
 use crate::random::Random;
 
-/// Characters of an API key, each with six random bits.
-const API_KEY_LENGTH: usize = 32;
 /// Characters of the segment that names a project in badge URLs.
 const BADGE_KEY_LENGTH: usize = 22;
 /// Names that a message lists.
@@ -77,10 +76,10 @@ async fn create_project(handle: &Handle, name: ProjectName, check_limit: CheckLi
 
 /// A key as it is stored, and as it is shown once.
 fn new_key(random: &Random, access: Access) -> Result<(Secret, String), Reply> {
-    let api_key = || random.url_safe::<API_KEY_LENGTH>();
+    let api_key = || random.url_safe::<{ KeyHash::KEY_LENGTH }>();
     match access {
-        Access::ReadWrite => Some(api_key()).map(|key| (Secret::ReadWrite(KeyHash::of(&key)), key)),
-        Access::ReadOnly => Some(api_key()).map(|key| (Secret::ReadOnly(KeyHash::of(&key)), key)),
+        Access::ReadWrite => Some(api_key()).map(|key| (Secret::ReadWrite(KeyHash::of(key.as_bytes())), key)),
+        Access::ReadOnly => Some(api_key()).map(|key| (Secret::ReadOnly(KeyHash::of(key.as_bytes())), key)),
         Access::Ping => {
             let text = random.url_safe::<{ PingKey::LENGTH }>();
             PingKey::parse(&text).map(|key| (Secret::Ping(key), text))
@@ -125,9 +124,14 @@ fn find_project(state: &State, wanted: &str) -> Result<Arc<Project>, Reply> {
     })
 }
 
+/// The id of a project, if one is named.
+fn find_any(state: &State, project: Option<&str>) -> Result<Option<ProjectId>, Reply> {
+    Ok(project.map(|wanted| find_project(state, wanted)).transpose()?.map(|project| project.id))
+}
+
 /// The households of one project or of all.
 fn households<'s>(state: &'s State, project: Option<&str>) -> Result<impl Iterator<Item = &'s Household> + use<'s>, Reply> {
-    let one = project.map(|wanted| find_project(state, wanted)).transpose()?.map(|project| project.id);
+    let one = find_any(state, project)?;
     Ok(state.households().filter(move |household| one.is_none_or(|one| household.project.id == one)))
 }
 
@@ -168,9 +172,9 @@ fn list_projects(state: &State) -> Reply {
 }
 
 fn list_keys(state: &State, project: Option<&str>, show_ping_keys: bool) -> Result<Reply, Reply> {
-    let wanted: Vec<_> = households(state, project)?.map(|household| &household.project).collect();
-    let rows = state.keys().filter_map(|key| {
-        let project = wanted.iter().find(|project| project.id == key.project)?;
+    let one = find_any(state, project)?;
+    let rows = state.keys().filter(|key| one.is_none_or(|one| key.project == one)).filter_map(|key| {
+        let project = &state.household(key.project)?.project;
         let shown = match &key.secret {
             Secret::Ping(key) if show_ping_keys => Some(key.as_str().into()),
             _ => None,

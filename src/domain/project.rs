@@ -107,8 +107,11 @@ impl std::fmt::Debug for PingKey {
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
+    /// How many characters an API key has.
+    pub const KEY_LENGTH: usize = 32;
+
     /// The hash of an API key.
-    pub fn of(key: &str) -> Self {
+    pub fn of(key: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(key).into())
     }

@@ -12,7 +12,6 @@ use overdue::engine::{self, Config, Handle, Thresholds};
 use overdue::http;
 use overdue::random::Random;
 use overdue::store::Medium;
-use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -169,7 +168,7 @@ pub async fn project(handle: &Handle, name: &str) -> Project {
         panic!("no project");
     };
     let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
-    let hash = |key: &str| KeyHash(Sha256::digest(key.as_bytes()).into());
+    let hash = |key: &str| KeyHash::of(key.as_bytes());
     for secret in [Secret::ReadWrite(hash(&rw)), Secret::ReadOnly(hash(&ro)), Secret::Ping(PingKey::parse(&ping).unwrap())] {
         handle.call(Command::CreateKey(project.id, secret)).await.unwrap().unwrap();
     }

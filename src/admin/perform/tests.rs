@@ -96,7 +96,7 @@ fn keys_are_shown_once_and_stored_hashed() {
     let create = |project: &str, access| service.made(Request::CreateKey { project: project.into(), access });
     let (write, read, ping) = (create("one", Access::ReadWrite), create("one", Access::ReadOnly), create("two", Access::Ping));
     assert_eq!((write.len(), read.len(), ping.len()), (32, 32, 22));
-    let access = |key: &str| service.handle.state().key_by_hash(&KeyHash::of(key)).map(|key| key.secret.access());
+    let access = |key: &str| service.handle.state().key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access());
     assert_eq!((access(&write), access(&read), access(&ping)), (Some(Access::ReadWrite), Some(Access::ReadOnly), None));
     let found = service.handle.state().project_by_ping_key(&PingKey::parse(&ping).unwrap());
     assert!(found.is_some());

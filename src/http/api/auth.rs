@@ -1,7 +1,6 @@
 //! Who asks: API keys, what they open, and how often they may be used.
 
 use hyper::header::{HeaderMap, HeaderName};
-use sha2::{Digest as _, Sha256};
 
 use super::rate::RetryAfter;
 use crate::domain::ids::ProjectId;
@@ -10,8 +9,6 @@ use crate::http::Inner;
 use crate::http::reply::Fault;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// How many characters an API key has.
-const KEY_LENGTH: usize = 32;
 
 /// The holder of an API key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,11 +25,11 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Finds the holder of a key and counts the request.
 pub(super) fn identify(inner: &Inner, key: &[u8]) -> Result<Caller, Fault> {
-    if String::from_utf8_lossy(key).chars().count() != KEY_LENGTH {
+    if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }
     // How long the lookup takes tells about the hash of a guess, from which no better guess follows.
-    let hash = KeyHash(Sha256::digest(key).into());
+    let hash = KeyHash::of(key);
     let (id, caller) = {
         let state = inner.handle.state();
         let key = state.key_by_hash(&hash).ok_or(Fault::WrongKey)?;
