@@ -9,6 +9,7 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
+#[allow(dead_code, reason = "shared with the table, which uses the rest")]
 mod driver;
 mod subject;
 

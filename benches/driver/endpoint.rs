@@ -20,6 +20,21 @@ pub(crate) struct Endpoint {
     base: Box<str>,
 }
 
+/// The answer to a single request.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header, if there is one.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find_map(|(own, value)| own.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = String;
 
@@ -51,8 +66,8 @@ impl Endpoint {
         &self.base
     }
 
-    /// Sends one request on its own connection; returns status and body.
-    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(u16, Vec<u8>)> {
+    /// Sends one request on its own connection.
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Reply> {
         let headers: Vec<_> = headers.iter().copied().chain([("Connection", "close")]).collect();
         let request = Request::new(self, method, path, &headers, body, 1);
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
@@ -61,8 +76,10 @@ impl Endpoint {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or("the server did not answer")?;
-        let status = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        Ok((status.ok_or("the answer has no status")?, answer.split_off(end + 4)))
+        let body = answer.split_off(end + 4);
+        let head = String::from_utf8(answer)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("the answer has no status")?;
+        Ok(Reply { status, head, body })
     }
 
     /// The pings that the server says it has logged for the checks of [`Request::ping`].
@@ -76,7 +93,7 @@ impl Endpoint {
             slug: String,
             n_pings: u64,
         }
-        let (status, body) = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
+        let Reply { status, body, .. } = self.call("GET", "/api/v3/checks/", &[("X-Api-Key", api_key)], "")?;
         if status != 200 {
             return Err(format!("the list of checks was answered {status}: {}", String::from_utf8_lossy(&body)).into());
         }

@@ -48,16 +48,6 @@ pub(crate) enum Until {
     Time { warm_up: Duration, measured: Duration },
 }
 
-impl Until {
-    /// From the start to the first request that is measured.
-    fn warm_up(self) -> Duration {
-        match self {
-            Self::Count(_) => Duration::ZERO,
-            Self::Time { warm_up, .. } => warm_up,
-        }
-    }
-}
-
 /// What came of it.
 pub(crate) struct Run {
     /// Answers by status, those of the warm-up too.
@@ -105,7 +95,6 @@ impl Run {
 
 /// Carries out a plan; `bar` shows how far it is.
 pub(crate) fn run(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
-    let start = Instant::now();
     let answered = AtomicU64::new(0);
     let whole = match plan.until {
         Until::Count(count) => count,
@@ -114,8 +103,9 @@ pub(crate) fn run(plan: &Plan<'_>, bar: &ProgressBar) -> Result<Run> {
     bar.set_length(whole);
     std::thread::scope(|scope| {
         let threads = plan.threads.clamp(1, plan.connections.max(1));
-        let workers: Vec<_> = (0..threads).map(|nth| worker::Worker::new(plan, (nth, threads), start, &answered)).collect::<Result<_>>()?;
-        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || worker.run())).collect();
+        let workers = (0..threads).map(|nth| worker::Worker::connect(plan, (nth, threads), &answered)).collect::<Result<Vec<_>>>()?;
+        let start = Instant::now();
+        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || worker.run(start))).collect();
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::park_timeout(DRAW);
             let (elapsed, answered) = (start.elapsed(), answered.load(Ordering::Relaxed));

@@ -30,7 +30,6 @@ pub(super) struct Worker<'a> {
     idle: Vec<usize>,
     under_way: usize,
     chunk: Vec<u8>,
-    measured_from: Instant,
     last_answer: Instant,
     run: Run,
     /// Answers that `answered` does not count yet.
@@ -50,6 +49,7 @@ struct Connection {
 
 /// Which requests this thread sends, and when.
 struct Turns {
+    /// When the run began.
     start: Instant,
     /// The position of the next request in the whole run; those between belong to the other threads.
     next: u64,
@@ -59,6 +59,14 @@ struct Turns {
 }
 
 impl Turns {
+    /// Requests from then on are measured.
+    fn measured_from(&self) -> Instant {
+        match self.until {
+            Until::Count(_) => self.start,
+            Until::Time { warm_up, .. } => self.start + warm_up,
+        }
+    }
+
     /// When the next request is to be sent; a run without a rate sends at once. `None`: there is none.
     fn next(&self, now: Instant) -> Option<Instant> {
         let due = match self.rate {
@@ -85,25 +93,24 @@ impl Turns {
 }
 
 impl<'a> Worker<'a> {
-    /// The thread `nth` of `threads`; it connects now and sends from `start` on.
-    pub(super) fn new(plan: &'a Plan<'a>, (nth, threads): (usize, usize), start: Instant, answered: &'a AtomicU64) -> Result<Self> {
-        let turns = Turns { start, next: nth as u64, threads: threads as u64, rate: plan.rate, until: plan.until };
+    /// The thread `nth` of `threads`, with its share of the connections.
+    pub(super) fn connect(plan: &'a Plan<'a>, (nth, threads): (usize, usize), answered: &'a AtomicU64) -> Result<Self> {
+        let start = Instant::now();
         let mut worker = Self {
             plan,
-            turns,
+            turns: Turns { start, next: nth as u64, threads: threads as u64, rate: plan.rate, until: plan.until },
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Vec::new(),
             idle: Vec::new(),
             under_way: 0,
             chunk: vec![0; CHUNK],
-            measured_from: start + plan.until.warm_up(),
             last_answer: start,
             run: Run::new()?,
             news: 0,
             answered,
         };
         for at in 0..plan.connections.saturating_sub(nth).div_ceil(threads) {
-            let stream = worker.connect(at)?;
+            let stream = worker.stream(at)?;
             let request = plan.request.bytes.clone();
             worker.connections.push(Connection { stream, request, unsent: 0, answer: Answer::default(), scheduled: None });
             worker.idle.push(at);
@@ -111,7 +118,8 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    fn connect(&self, at: usize) -> Result<TcpStream> {
+    /// A new connection, in the place of the one that was there.
+    fn stream(&self, at: usize) -> Result<TcpStream> {
         let stream = TcpStream::connect_timeout(&self.plan.endpoint.address(), PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -121,7 +129,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends what is due and takes what comes, until everything is sent and answered.
-    pub(super) fn run(mut self) -> Result<Run> {
+    pub(super) fn run(mut self, start: Instant) -> Result<Run> {
+        self.turns.start = start;
         let mut events = Vec::with_capacity(1024);
         let mut drained_by = None;
         loop {
@@ -149,7 +158,7 @@ impl<'a> Worker<'a> {
         self.run.unsent = self.turns.missed();
         self.run.took = match self.turns.until {
             Until::Time { measured, .. } => measured,
-            Until::Count(_) => self.last_answer.saturating_duration_since(self.measured_from),
+            Until::Count(_) => self.last_answer.saturating_duration_since(self.turns.measured_from()),
         };
         Ok(self.run)
     }
@@ -195,7 +204,7 @@ impl<'a> Worker<'a> {
             self.under_way -= 1;
             self.news += 1;
             *self.run.statuses.entry(status.unwrap_or_default()).or_default() += 1;
-            if scheduled >= self.measured_from {
+            if scheduled >= self.turns.measured_from() {
                 self.run.latency.saturating_record(u64::try_from((now - scheduled).as_micros())?);
             }
             self.last_answer = now;
@@ -212,7 +221,7 @@ impl<'a> Worker<'a> {
 
     /// The server has closed a connection: it is opened again, unless nobody listens any more.
     fn ended(&mut self, at: usize) -> Result<()> {
-        let stream = self.connect(at);
+        let stream = self.stream(at);
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
         connection.answer = Answer::default();
         connection.unsent = 0;

@@ -21,8 +21,10 @@ const GLANCE: Duration = Duration::from_micros(200);
 
 /// A server and the keys to it. It is killed, and its database removed, when this is dropped.
 pub(crate) struct Subject {
-    directory: TempDir,
-    child: Child,
+    /// Its database.
+    pub(crate) directory: TempDir,
+    /// Its process.
+    pub(crate) child: Child,
     /// Where it answers.
     pub(crate) endpoint: Endpoint,
     /// A read-write key of the project `default`.
@@ -35,9 +37,10 @@ impl Subject {
     /// A server on an empty database somewhere in `directory`.
     pub(crate) fn start(directory: Option<&Path>) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
-        let (child, endpoint) = spawn(directory.path())?;
+        let endpoint = free_endpoint()?;
+        let child = serve(directory.path(), &endpoint)?;
         let mut subject = Self { directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
-        subject.wait_until_ready()?;
+        wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
         subject.api_key = subject.key("read-write")?;
         subject.ping_key = subject.key("ping")?;
         Ok(subject)
@@ -50,23 +53,6 @@ impl Subject {
             return Err(format!("`overdue key create` failed: {}", String::from_utf8_lossy(&made.stderr)).into());
         }
         Ok(String::from_utf8(made.stdout)?.trim().to_owned())
-    }
-
-    /// Returns when a request is answered.
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            if TcpStream::connect(self.endpoint.address()).is_ok() && self.endpoint.call("GET", "/healthz", &[], "")?.0 == 200 {
-                return Ok(());
-            }
-            if let Some(status) = self.child.try_wait()? {
-                return Err(format!("`overdue serve` ended with {status}").into());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err("`overdue serve` does not answer".into());
-            }
-            std::thread::park_timeout(GLANCE);
-        }
     }
 
     /// Asks it to stop, and waits until it has.
@@ -86,11 +72,35 @@ impl Drop for Subject {
     }
 }
 
-/// Starts a server on a free port.
-fn spawn(data: &Path) -> Result<(Child, Endpoint)> {
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+/// An address that nobody listens on.
+pub(crate) fn free_endpoint() -> Result<Endpoint> {
+    Ok(format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?).parse()?)
+}
+
+/// Starts a server on this database.
+pub(crate) fn serve(data: &Path, endpoint: &Endpoint) -> Result<Child> {
     let mut serve = Command::new(BINARY);
-    serve.args(["serve", "--api-rate", "0", "--listen", &address, "--data"]).arg(data);
-    let child = serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    Ok((child, format!("http://{address}").parse()?))
+    serve.args(["serve", "--api-rate", "0", "--listen", &endpoint.address().to_string(), "--data"]).arg(data);
+    Ok(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// Returns when a GET of this path is answered 200.
+pub(crate) fn wait_until_ready(child: &mut Child, endpoint: &Endpoint, path: &str) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        if TcpStream::connect(endpoint.address()).is_ok() {
+            match endpoint.call("GET", path, &[], "")?.status {
+                200 => return Ok(()),
+                503 => {}
+                other => return Err(format!("a server that starts answered {other}").into()),
+            }
+        }
+        if let Some(status) = child.try_wait()? {
+            return Err(format!("the server ended with {status}").into());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err("the server does not answer".into());
+        }
+        std::thread::park_timeout(GLANCE);
+    }
 }

@@ -1,0 +1,50 @@
+//! What pings cost the disk.
+
+use super::setup::{Load, Setup};
+use super::{Line, median, megabytes, thousands};
+use crate::driver::{Request, Result};
+
+/// Bytes written for each ping at peak, while the logs are full and are swept.
+pub(super) fn writes(setup: &Setup) -> Result<Vec<Line>> {
+    let checks = setup.size(10_000);
+    // The sweep begins when the log holds about twice what is kept.
+    let subject = setup.filled(checks, 250)?;
+    let mut lines = Vec::new();
+    for connections in [64, 256] {
+        let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
+        let load = Load { name: "pings, logs full", endpoint: &subject.endpoint, request, connections, rate: None };
+        let (mut bytes, mut rates, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..setup.rounds {
+            let before = (subject.written()?, subject.waits()?);
+            let run = setup.turn(&load)?;
+            let pings = run.good() as f64;
+            bytes.push((subject.written()? - before.0) / pings);
+            batches.push(pings / (subject.waits()? - before.1));
+            rates.push(run.per_second());
+        }
+        let what = format!("bytes written to disk for each ping at peak, logs full and swept, {connections} connections");
+        let measured = format!("{} at {}/s", thousands(median(bytes)), thousands(median(rates)));
+        lines.push(Line::new(what, "measured", measured));
+        lines.push(Line::new("pings for each time that the writer waits", "", format!("{:.1}", median(batches))));
+    }
+    Ok(lines)
+}
+
+/// Size of the file while each of 10,000 full logs is replaced again and again.
+pub(super) fn turnovers(setup: &Setup) -> Result<Vec<Line>> {
+    let checks = setup.size(10_000);
+    let subject = setup.filled(checks, 100)?;
+    let mut sizes = vec![subject.file()?];
+    for _ in 0..setup.turnovers {
+        setup.fill(&subject, checks, 100)?;
+        sizes.push(subject.file()?);
+    }
+    let what = format!("file after each of {} turnovers of {} logs of 100 pings", setup.turnovers, thousands(checks as f64));
+    let most = sizes.iter().copied().fold(0.0, f64::max);
+    let sizes: Vec<_> = sizes.into_iter().map(|bytes| format!("{:.0}", bytes / 1e6)).collect();
+    Ok(vec![
+        Line::new("file, high-water mark", "bounded", megabytes(most)),
+        Line::new(what, "", format!("{} MB", sizes.join(", "))),
+        Line::new("resident memory after that", "", megabytes(subject.resident()?)),
+    ])
+}

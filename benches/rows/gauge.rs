@@ -1,0 +1,73 @@
+//! What the system says about a server's process and files, and how its life ends and begins again.
+
+use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::median;
+use crate::driver::Result;
+use crate::subject::{Subject, serve, wait_until_ready};
+
+impl Subject {
+    /// Bytes of memory that it holds.
+    pub(super) fn resident(&self) -> Result<f64> {
+        Ok(number(&fs::read_to_string(format!("/proc/{}/status", self.child.id()))?, "VmRSS:")? * 1024.0)
+    }
+
+    /// Bytes that it has caused to be written to disk, in whole pages, since it started.
+    pub(super) fn written(&self) -> Result<f64> {
+        number(&fs::read_to_string(format!("/proc/{}/io", self.child.id()))?, "write_bytes:")
+    }
+
+    /// How often its writer has waited since it started, for the disk or for work. At peak it waits for nothing but the disk, once for
+    /// each commit.
+    pub(super) fn waits(&self) -> Result<f64> {
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let task = task?.path();
+            if fs::read_to_string(task.join("comm"))?.trim() == "writer" {
+                return number(&fs::read_to_string(task.join("status"))?, "\nvoluntary_ctxt_switches:");
+            }
+        }
+        Err("the server has no thread named `writer`".into())
+    }
+
+    /// Bytes of its database file.
+    pub(super) fn file(&self) -> Result<f64> {
+        Ok(fs::metadata(self.directory.path().join("overdue.redb"))?.len() as f64)
+    }
+
+    /// Starts it again once it has ended; how long it took until a ping was answered.
+    pub(super) fn start_again(&mut self) -> Result<Duration> {
+        let start = Instant::now();
+        self.child = serve(self.directory.path(), &self.endpoint)?;
+        wait_until_ready(&mut self.child, &self.endpoint, &format!("/ping/{}/load-0000000", self.ping_key))?;
+        Ok(start.elapsed())
+    }
+}
+
+/// The number after a label.
+fn number(text: &str, label: &str) -> Result<f64> {
+    let rest = text.split(label).nth(1).ok_or_else(|| format!("/proc does not say {}", label.trim()))?;
+    Ok(rest.split_whitespace().next().unwrap_or_default().parse()?)
+}
+
+/// The median time in which this disk makes a changed page durable.
+pub(super) fn fdatasync(directory: &Path) -> Result<Duration> {
+    const PAGE: [u8; 4096] = [b'x'; 4096];
+    const PAGES: u64 = 256;
+    let path = directory.join("fdatasync");
+    let mut file = File::create(&path)?;
+    (0..PAGES).try_for_each(|_| file.write_all(&PAGE))?;
+    file.sync_all()?;
+    let mut times = Vec::new();
+    for page in 0..PAGES {
+        file.seek(SeekFrom::Start(page * 4096))?;
+        file.write_all(&PAGE)?;
+        let start = Instant::now();
+        file.sync_data()?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    fs::remove_file(&path)?;
+    Ok(Duration::from_secs_f64(median(times)))
+}

@@ -1,0 +1,76 @@
+//! Pings a second, and how long one takes.
+
+use std::time::Duration;
+
+use super::gauge::fdatasync;
+use super::setup::{Load, Setup, ratio};
+use super::{Line, median, thousands};
+use crate::bare::Bare;
+use crate::driver::{Request, Result};
+use crate::subject::Subject;
+
+fn pings<'a>(name: &'a str, subject: &'a Subject, checks: u64, connections: usize) -> Load<'a> {
+    let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
+    Load { name, endpoint: &subject.endpoint, request, connections, rate: None }
+}
+
+/// Durable pings against the same requests to a server that does nothing.
+pub(super) fn against_bare(setup: &Setup) -> Result<Vec<Line>> {
+    let checks = setup.size(10_000);
+    let (subject, bare) = (setup.filled(checks, 1)?, Bare::start()?);
+    let idle = |name, connections| {
+        let request = Request::ping(&bare.endpoint, &subject.ping_key, checks, false);
+        Load { name, endpoint: &bare.endpoint, request, connections, rate: None }
+    };
+    let [bare_64, pings_64, bare_256, pings_256] = setup.alternate(&[
+        idle("bare hyper, 64 connections", 64),
+        pings("pings, 64 connections", &subject, checks, 64),
+        idle("bare hyper, 256 connections", 256),
+        pings("pings, 256 connections", &subject, checks, 256),
+    ])?;
+    let line = |connections: usize, wanted, pings: &[f64], bare: &[f64]| {
+        let what = format!("durable pings over {} checks, {connections} connections, against bare hyper", thousands(checks as f64));
+        let (ratio, pings, bare) = (ratio(pings, bare), median(pings.to_vec()), median(bare.to_vec()));
+        Line::new(what, wanted, format!("{ratio:.2} ({}/s of {}/s)", thousands(pings), thousands(bare)))
+    };
+    Ok(vec![
+        line(64, "at least 0.45, the aim is 0.50", &pings_64, &bare_64),
+        line(256, "at least 0.60, the aim is 0.70", &pings_256, &bare_256),
+    ])
+}
+
+/// Pings with 100,000 checks against pings with 100.
+pub(super) fn many_against_few(setup: &Setup) -> Result<Vec<Line>> {
+    let (few, many) = (100, setup.size(100_000));
+    let (with_few, with_many) = (setup.filled(few, 1)?, setup.filled(many, 1)?);
+    let [few_rates, many_rates] =
+        setup.alternate(&[pings("pings, few checks", &with_few, few, 64), pings("pings, many checks", &with_many, many, 64)])?;
+    let what = format!("pings with {} checks against {few} checks, 64 connections", thousands(many as f64));
+    let rates = (thousands(median(many_rates.iter().copied())), thousands(median(few_rates.iter().copied())));
+    Ok(vec![Line::new(what, "at least 0.80", format!("{:.2} ({}/s of {}/s)", ratio(&many_rates, &few_rates), rates.0, rates.1))])
+}
+
+/// The slowest hundredth at half the peak rate, open loop.
+pub(super) fn latency(setup: &Setup) -> Result<Vec<Line>> {
+    let checks = setup.size(10_000);
+    let subject = setup.filled(checks, 1)?;
+    let sync = fdatasync(subject.directory.path())?;
+    let peak = pings("pings, 64 connections: the peak", &subject, checks, 64);
+    let (mut peaks, mut p50, mut p99, mut rates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..setup.rounds {
+        let most = setup.turn(&peak)?.per_second();
+        let half = Load { rate: Some((most / 2.0) as u32), ..pings("pings at half the peak", &subject, checks, 256) };
+        let run = setup.turn(&half)?;
+        peaks.push(most);
+        rates.push(run.per_second());
+        p50.push(run.latency.value_at_quantile(0.5) as f64);
+        p99.push(run.latency.value_at_quantile(0.99) as f64);
+    }
+    let millis = |micros: Vec<f64>| Duration::from_secs_f64(median(micros) / 1e6).as_secs_f64() * 1e3;
+    let at = format!("{:.2} ms at {}/s, peak {}/s", millis(p99), thousands(median(rates)), thousands(median(peaks)));
+    Ok(vec![
+        Line::new("p99 of a ping at half the peak rate, 256 connections", "5 ms where fdatasync takes 0.3 ms", at),
+        Line::new("p50 of the same", "", format!("{:.2} ms", millis(p50))),
+        Line::new("one fdatasync of a page of this disk, idle", "", format!("{:.2} ms", sync.as_secs_f64() * 1e3)),
+    ])
+}

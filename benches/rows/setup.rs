@@ -1,0 +1,104 @@
+//! What all rows share: how long and how often is measured, servers filled with checks, and loads that take turns.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::median;
+use crate::driver::{self, Endpoint, Plan, Request, Result, Run, Until};
+use crate::subject::Subject;
+
+/// Connections that fill a server: many, so that many pings share a commit.
+const FILLING: usize = 256;
+/// By how much the smoke test is smaller.
+const SMALLER: u64 = 100;
+
+/// How to measure.
+pub(crate) struct Setup {
+    /// How often each load has its turn.
+    pub(crate) rounds: usize,
+    /// How long a turn is measured.
+    pub(crate) measured: Duration,
+    /// How long it lasts before that.
+    pub(crate) warm_up: Duration,
+    /// Where databases lie.
+    pub(crate) directory: Option<PathBuf>,
+    /// How often full logs turn over.
+    pub(crate) turnovers: u64,
+    /// Only to see whether it works.
+    pub(crate) smoke: bool,
+    /// What is going on.
+    pub(crate) bar: ProgressBar,
+}
+
+/// A load that has its turn in every round.
+pub(super) struct Load<'a> {
+    pub(super) name: &'a str,
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) request: Request,
+    pub(super) connections: usize,
+    pub(super) rate: Option<u32>,
+}
+
+impl Setup {
+    /// A bar on the terminal, if there is one.
+    pub(crate) fn bar() -> Result<ProgressBar> {
+        let style = ProgressStyle::with_template("{prefix:>50} {bar:30} {percent:>3} %  {msg}")?;
+        Ok(ProgressBar::new(0).with_style(style))
+    }
+
+    /// So many checks or pings, or fewer for the smoke test.
+    pub(super) fn size(&self, number: u64) -> u64 {
+        if self.smoke { (number / SMALLER).max(10) } else { number }
+    }
+
+    /// A server with this many checks, each of them pinged this often.
+    pub(super) fn filled(&self, checks: u64, pings: u64) -> Result<Subject> {
+        let subject = Subject::start(self.directory.as_deref())?;
+        self.fill(&subject, checks, pings)?;
+        Ok(subject)
+    }
+
+    /// Pings each of the checks this often; those that are missing are made.
+    pub(super) fn fill(&self, subject: &Subject, checks: u64, pings: u64) -> Result<()> {
+        let endpoint = &subject.endpoint;
+        let request = &Request::ping(endpoint, &subject.ping_key, checks, true);
+        self.bar.set_prefix(format!("{pings} pings to each of {checks} checks"));
+        self.send(&Plan { endpoint, request, connections: FILLING, threads: 1, rate: None, until: Until::Count(checks * pings) })?;
+        Ok(())
+    }
+
+    /// Carries out a plan; every request has to be answered well.
+    pub(super) fn send(&self, plan: &Plan<'_>) -> Result<Run> {
+        let run = driver::run(plan, &self.bar)?;
+        if run.bad() > 0 {
+            return Err(format!("not all requests were answered well: {:?}, {} without answer", run.statuses, run.lost).into());
+        }
+        Ok(run)
+    }
+
+    /// One turn of a load.
+    pub(super) fn turn(&self, load: &Load<'_>) -> Result<Run> {
+        let Load { name, endpoint, request, connections, rate } = load;
+        self.bar.set_prefix((*name).to_owned());
+        let until = Until::Time { warm_up: self.warm_up, measured: self.measured };
+        self.send(&Plan { endpoint, request, connections: *connections, threads: 1, rate: *rate, until })
+    }
+
+    /// The loads in turn, round after round; the answers a second of each load in each round.
+    pub(super) fn alternate<const N: usize>(&self, loads: &[Load<'_>; N]) -> Result<[Vec<f64>; N]> {
+        let mut rates = [const { Vec::new() }; N];
+        for _ in 0..self.rounds {
+            for (load, rates) in loads.iter().zip(&mut rates) {
+                rates.push(self.turn(load)?.per_second());
+            }
+        }
+        Ok(rates)
+    }
+}
+
+/// The median of the ratios of each round.
+pub(super) fn ratio(of: &[f64], to: &[f64]) -> f64 {
+    median(of.iter().zip(to).map(|(of, to)| of / to))
+}

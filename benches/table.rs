@@ -1,0 +1,123 @@
+//! The table of what overdue promises about speed, memory, disk and start, measured on this machine with the binary that
+//! `cargo bench` builds. What is compared takes turns in one run; each figure is the median of its rounds.
+//!
+//! ```text
+//! cargo bench --bench table                                  the usual rows, about 10 minutes
+//! cargo bench --bench table -- pings list                    these alone; all names: cargo bench --bench table -- --help
+//! cargo bench --bench table -- detection turnovers growth    the long ones
+//! cargo bench --bench wheel                                  the row of the timing wheel
+//! ```
+//!
+//! The wheel apart, any server can be put in place of overdue with `wrk` and the same requests. This is how `wrk` saw the servers here,
+//! with `ping.lua` holding `wrk.method = "POST"` and `wrk.body = string.rep("x", 64)`:
+//!
+//! ```text
+//! cargo bench --bench table -- --serve-bare 127.0.0.1:9000 &
+//! wrk -t1 -c64 -d10 -s ping.lua http://127.0.0.1:9000/
+//! overdue serve --data /var/tmp/bench --api-rate 0 &
+//! curl -d '' "http://127.0.0.1:8000/ping/$PING_KEY/one?create=1"
+//! wrk -t1 -c64 -d10 -s ping.lua --latency "http://127.0.0.1:8000/ping/$PING_KEY/one"
+//! wrk -t1 -c16 -d10 -H "X-Api-Key: $API_KEY" http://127.0.0.1:8000/api/v3/checks/
+//! ```
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+mod bare;
+mod driver;
+mod rows;
+mod subject;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use driver::Result;
+use rows::{Line, Row, Setup};
+
+/// So that the bare server differs from overdue in what it does, not in how it allocates.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures what overdue promises.
+#[derive(Parser)]
+#[command(name = "table")]
+struct Options {
+    /// What to measure; the long ones (turnovers, detection, growth) have to be named
+    rows: Vec<Row>,
+    /// Turns of each load
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of a turn
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Seconds of load before each turn
+    #[arg(long, default_value_t = 1.0)]
+    warm_up: f64,
+    /// How often the full logs of 10,000 checks turn over, 1,000,000 pings each time
+    #[arg(long, default_value_t = 20)]
+    turnovers: u64,
+    /// Where databases lie [default: in `target/`]
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Answer "OK" on this address and do nothing else, until killed
+    #[arg(long, value_name = "ADDRESS")]
+    serve_bare: Option<SocketAddr>,
+    /// Run once and briefly (`cargo bench -- --test`)
+    #[arg(long)]
+    test: bool,
+    /// What `cargo bench` adds
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let mut options = Options::parse();
+    if let Some(listen) = options.serve_bare {
+        return bare::serve(listen);
+    }
+    if options.rows.is_empty() {
+        options.rows.extend(Row::USUAL);
+    }
+    if options.test {
+        (options.rounds, options.seconds, options.warm_up, options.turnovers) = (1, 0.1, 0.05, 1);
+    }
+    let setup = Setup {
+        rounds: options.rounds.max(1),
+        measured: Duration::try_from_secs_f64(options.seconds)?,
+        warm_up: Duration::try_from_secs_f64(options.warm_up)?,
+        directory: options.directory,
+        turnovers: options.turnovers,
+        smoke: options.test,
+        bar: Setup::bar()?,
+    };
+    let mut lines = Vec::new();
+    for row in options.rows {
+        let measured = row.measure(&setup)?;
+        // Whoever waits for the table sees what is known of it.
+        setup.bar.suspend(|| measured.iter().try_for_each(|line| writeln!(std::io::stderr(), "{}: {}", line.what, line.measured)))?;
+        lines.extend(measured);
+    }
+    setup.bar.finish_and_clear();
+    print(&lines)
+}
+
+/// The table, in Markdown, its columns aligned.
+fn print(lines: &[Line]) -> Result<()> {
+    let header = Line { what: "what".into(), wanted: "wanted", measured: "measured".into() };
+    let cells = |line: &Line| [line.what.clone(), line.wanted.to_owned(), line.measured.clone()];
+    let rows: Vec<_> = std::iter::once(&header).chain(lines).map(cells).collect();
+    let mut widths = [0; 3];
+    for row in &rows {
+        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+    }
+    let mut out = std::io::stdout().lock();
+    for (nth, [what, wanted, measured]) in rows.iter().enumerate() {
+        let [first, second, third] = widths;
+        writeln!(out, "| {what:first$} | {wanted:second$} | {measured:third$} |")?;
+        if nth == 0 {
+            writeln!(out, "| {:-<first$} | {:-<second$} | {:-<third$} |", "", "", "")?;
+        }
+    }
+    Ok(())
+}
