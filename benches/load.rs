@@ -59,17 +59,17 @@ struct Options {
     /// Where the database of a server of its own lies
     #[arg(long, conflicts_with = "url")]
     directory: Option<PathBuf>,
-    /// Run once and briefly (`cargo bench -- --test`)
+    /// Only see whether it works, on small numbers
     #[arg(long)]
     test: bool,
-    /// What `cargo bench` adds
+    /// What `cargo bench` says and `cargo test` does not: without it as with --test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 fn main() -> Result<()> {
     let mut options = Options::parse();
-    if options.test {
+    if options.test || !options.bench {
         options.checks = options.checks.min(100);
         (options.seconds, options.warm_up) = (0.5, 0.1);
     }

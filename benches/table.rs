@@ -63,10 +63,10 @@ struct Options {
     /// Answer "OK" on this address and do nothing else, until killed
     #[arg(long, value_name = "ADDRESS")]
     serve_bare: Option<SocketAddr>,
-    /// Run once and briefly (`cargo bench -- --test`)
+    /// Only see whether it works, on small numbers
     #[arg(long)]
     test: bool,
-    /// What `cargo bench` adds
+    /// What `cargo bench` says and `cargo test` does not: without it as with --test
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -79,7 +79,8 @@ fn main() -> Result<()> {
     if options.rows.is_empty() {
         options.rows.extend(Row::USUAL);
     }
-    if options.test {
+    let smoke = options.test || !options.bench;
+    if smoke {
         (options.rounds, options.seconds, options.warm_up, options.turnovers) = (1, 0.1, 0.05, 1);
     }
     let setup = Setup {
@@ -88,7 +89,7 @@ fn main() -> Result<()> {
         warm_up: Duration::try_from_secs_f64(options.warm_up)?,
         directory: options.directory,
         turnovers: options.turnovers,
-        smoke: options.test,
+        smoke,
         bar: Setup::bar()?,
     };
     let mut lines = Vec::new();

@@ -1,4 +1,7 @@
 //! What pings cost the disk.
+//!
+//! How many pings share a commit is told by the number of fdatasync calls:
+//! `strace -f --seccomp-bpf -c -e trace=fdatasync overdue serve ...`.
 
 use super::setup::{Load, Setup};
 use super::{Line, median, megabytes, thousands};
@@ -13,19 +16,15 @@ pub(super) fn writes(setup: &Setup) -> Result<Vec<Line>> {
     for connections in [64, 256] {
         let request = Request::ping(&subject.endpoint, &subject.ping_key, checks, false);
         let load = Load { name: "pings, logs full", endpoint: &subject.endpoint, request, connections, rate: None };
-        let (mut bytes, mut rates, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut rates) = (Vec::new(), Vec::new());
         for _ in 0..setup.rounds {
-            let before = (subject.written()?, subject.waits()?);
+            let before = subject.written()?;
             let run = setup.turn(&load)?;
-            let pings = run.good() as f64;
-            bytes.push((subject.written()? - before.0) / pings);
-            batches.push(pings / (subject.waits()? - before.1));
+            bytes.push((subject.written()? - before) / run.good() as f64);
             rates.push(run.per_second());
         }
         let what = format!("bytes written to disk for each ping at peak, logs full and swept, {connections} connections");
-        let measured = format!("{} at {}/s", thousands(median(bytes)), thousands(median(rates)));
-        lines.push(Line::new(what, "measured", measured));
-        lines.push(Line::new("pings for each time that the writer waits", "", format!("{:.1}", median(batches))));
+        lines.push(Line::new(what, "measured", format!("{} at {}/s", thousands(median(bytes)), thousands(median(rates)))));
     }
     Ok(lines)
 }

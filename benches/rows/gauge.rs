@@ -20,18 +20,6 @@ impl Subject {
         number(&fs::read_to_string(format!("/proc/{}/io", self.child.id()))?, "write_bytes:")
     }
 
-    /// How often its writer has waited since it started, for the disk or for work. At peak it waits for nothing but the disk, once for
-    /// each commit.
-    pub(super) fn waits(&self) -> Result<f64> {
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let task = task?.path();
-            if fs::read_to_string(task.join("comm"))?.trim() == "writer" {
-                return number(&fs::read_to_string(task.join("status"))?, "\nvoluntary_ctxt_switches:");
-            }
-        }
-        Err("the server has no thread named `writer`".into())
-    }
-
     /// Bytes of its database file.
     pub(super) fn file(&self) -> Result<f64> {
         Ok(fs::metadata(self.directory.path().join("overdue.redb"))?.len() as f64)

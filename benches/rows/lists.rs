@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::setup::{Load, Setup, ratio};
-use super::{Line, median, thousands};
+use super::{Line, thousands};
 use crate::bare::Bare;
-use crate::driver::{self, Plan, Request, Result, Until};
+use crate::driver::{self, Plan, Request, Result, Run, Until};
 use crate::subject::Subject;
 
 /// As many as the figures of other servers were taken with.
@@ -25,26 +25,22 @@ pub(super) fn lists(setup: &Setup) -> Result<Vec<Line>> {
         let request = Request::new(endpoint, "GET", PATH, headers, "", 1);
         Load { name, endpoint, request, connections: CONNECTIONS, rate: None }
     };
-    let [bare_rates, list_rates, same_rates] = setup.alternate(&[
+    let [bare_runs, list_runs, same_runs] = setup.alternate(&[
         load("bare hyper", &bare.endpoint, &[key]),
         load("list", &subject.endpoint, &[key]),
         load("list that has not changed", &subject.endpoint, &[key, ("If-None-Match", tag)]),
     ])?;
     let pinged = while_pinged(setup, &subject, checks, &load("list while pings come", &subject.endpoint, &[key]))?;
-    let measured = |rates: &[f64]| {
-        let (lists, bare) = (median(rates.to_vec()), median(bare_rates.clone()));
-        format!("{:.4} ({}/s of {}/s)", ratio(rates, &bare_rates), thousands(lists), thousands(bare))
-    };
     let what = format!("GET {PATH} with {} checks, {CONNECTIONS} connections, against bare hyper", thousands(checks as f64));
     Ok(vec![
-        Line::new(what, "at least 0.005", measured(&list_rates)),
-        Line::new(format!("the same while {PINGS} pings a second come"), "", measured(&pinged)),
-        Line::new("the same with If-None-Match, unchanged", "", measured(&same_rates)),
+        Line::new(what, "at least 0.005", ratio(&list_runs, &bare_runs, 4)),
+        Line::new(format!("the same while {PINGS} pings a second come"), "", ratio(&pinged, &bare_runs, 4)),
+        Line::new("the same with If-None-Match, unchanged", "", ratio(&same_runs, &bare_runs, 4)),
     ])
 }
 
-/// Answers a second in each round while checks change.
-fn while_pinged(setup: &Setup, subject: &Subject, checks: u64, load: &Load<'_>) -> Result<Vec<f64>> {
+/// What came of the load in each round while checks change.
+fn while_pinged(setup: &Setup, subject: &Subject, checks: u64, load: &Load<'_>) -> Result<Vec<Run>> {
     let endpoint = &subject.endpoint;
     let request = &Request::ping(endpoint, &subject.ping_key, checks, false);
     let until = Until::Time { warm_up: Duration::ZERO, measured: setup.warm_up + setup.measured };
@@ -52,9 +48,9 @@ fn while_pinged(setup: &Setup, subject: &Subject, checks: u64, load: &Load<'_>) 
     let round = |_| {
         std::thread::scope(|scope| {
             let pinging = scope.spawn(|| driver::run(&pings, &indicatif::ProgressBar::hidden()));
-            let rate = setup.turn(load)?.per_second();
+            let run = setup.turn(load)?;
             let pinged = pinging.join().map_err(|_| "the pings panicked")??;
-            if pinged.bad() > 0 { Err("not all pings beside the lists were answered well".into()) } else { Ok(rate) }
+            if pinged.bad() > 0 { Err("not all pings beside the lists were answered well".into()) } else { Ok(run) }
         })
     };
     (0..setup.rounds).map(round).collect()

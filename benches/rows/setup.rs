@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::median;
+use super::{median, thousands};
 use crate::driver::{self, Endpoint, Plan, Request, Result, Run, Until};
 use crate::subject::Subject;
 
@@ -86,19 +86,21 @@ impl Setup {
         self.send(&Plan { endpoint, request, connections: *connections, threads: 1, rate: *rate, until })
     }
 
-    /// The loads in turn, round after round; the answers a second of each load in each round.
-    pub(super) fn alternate<const N: usize>(&self, loads: &[Load<'_>; N]) -> Result<[Vec<f64>; N]> {
-        let mut rates = [const { Vec::new() }; N];
+    /// The loads in turn, round after round; what came of each load in each round.
+    pub(super) fn alternate<const N: usize>(&self, loads: &[Load<'_>; N]) -> Result<[Vec<Run>; N]> {
+        let mut runs = [const { Vec::new() }; N];
         for _ in 0..self.rounds {
-            for (load, rates) in loads.iter().zip(&mut rates) {
-                rates.push(self.turn(load)?.per_second());
+            for (load, runs) in loads.iter().zip(&mut runs) {
+                runs.push(self.turn(load)?);
             }
         }
-        Ok(rates)
+        Ok(runs)
     }
 }
 
-/// The median of the ratios of each round.
-pub(super) fn ratio(of: &[f64], to: &[f64]) -> f64 {
-    median(of.iter().zip(to).map(|(of, to)| of / to))
+/// The median of the ratios of each round, and the median rates that stand behind it.
+pub(super) fn ratio(of: &[Run], to: &[Run], digits: usize) -> String {
+    let ratio = median(of.iter().zip(to).map(|(of, to)| of.per_second() / to.per_second()));
+    let rate = |runs: &[Run]| thousands(median(runs.iter().map(Run::per_second)));
+    format!("{ratio:.digits$} ({}/s of {}/s)", rate(of), rate(to))
 }

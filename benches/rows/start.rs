@@ -57,7 +57,7 @@ fn killed_while_pinged(setup: &Setup, subject: &mut Subject, checks: u64) -> Res
     setup.bar.set_prefix("pings until SIGKILL");
     let run = std::thread::scope(|scope| {
         let pinging = scope.spawn(|| driver::run(&plan, &setup.bar));
-        std::thread::park_timeout(setup.measured);
+        std::thread::sleep(setup.warm_up + setup.measured);
         subject.child.kill()?;
         subject.child.wait()?;
         pinging.join().map_err(|_| "the pings panicked")?

@@ -1,0 +1,83 @@
+//! The whole house in the process of a benchmark: engine and HTTP door on a free port, the database a file on disk.
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use overdue::clock::Clock;
+use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
+use overdue::engine::command::{Command, NewProject, Outcome};
+use overdue::engine::{self, Handle, Thresholds};
+use overdue::http;
+use overdue::random::Random;
+use overdue::store::Medium;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::driver::{self, Endpoint, Plan, Request, Result, Until};
+
+/// A disk, where the system's directory for temporary files may be memory.
+const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// A running server with one project.
+pub(crate) struct House {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) ping_key: String,
+    pub(crate) api_key: String,
+    // In the order in which they have to go.
+    _stop: watch::Sender<bool>,
+    _runtime: Runtime,
+    _directory: TempDir,
+}
+
+impl House {
+    /// Opens it, with this many checks that were pinged once.
+    pub(crate) fn open(checks: u64) -> Result<Self> {
+        let directory = TempDir::with_prefix_in("bench-", DIRECTORY)?;
+        let medium = Medium::Directory(directory.path().into());
+        let (clock, random) = (Clock::System, Random::System);
+        let (handle, writer) =
+            engine::open(engine::Config { medium, clock, random, ping_body_limit: 100_000, thresholds: Thresholds::default() })?;
+        std::thread::spawn(|| writer.run());
+        let runtime = Runtime::new()?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let base = format!("http://{}", listener.local_addr()?);
+        let config = http::Config { base_url: base.parse()?, trusted_proxies: Vec::new(), api_rate: 0, api_burst: 0 };
+        let (stop, stopped) = watch::channel(false);
+        runtime.spawn(http::Server::new(handle.clone(), config).serve(listener, stopped));
+        let (ping_key, api_key) = runtime.block_on(project(&handle))?;
+        let house = Self { endpoint: base.parse()?, ping_key, api_key, _stop: stop, _runtime: runtime, _directory: directory };
+        house.time(&Request::ping(&house.endpoint, &house.ping_key, checks, true), 64, checks)?;
+        Ok(house)
+    }
+
+    /// Sends this many requests, each connection its next when the last is answered; how long that took.
+    pub(crate) fn time(&self, request: &Request, connections: usize, count: u64) -> Result<Duration> {
+        let plan = Plan { endpoint: &self.endpoint, request, connections, threads: 1, rate: None, until: Until::Count(count) };
+        let run = driver::run(&plan, &ProgressBar::hidden())?;
+        if run.bad() == 0 { Ok(run.took) } else { Err(format!("{:?}, {} without answer", run.statuses, run.lost).into()) }
+    }
+}
+
+/// Makes a project; its ping key and its API key.
+async fn project(handle: &Handle) -> Result<(String, String)> {
+    let random = handle.random();
+    let project = NewProject {
+        uuid: random.uuid(),
+        name: ProjectName::parse("bench")?,
+        check_limit: None,
+        ping_log_limit: 100,
+        badge_key: random.url_safe::<22>().into(),
+    };
+    let made = handle.call(Command::CreateProject(Box::new(project))).await.map_err(|error| format!("{error:?}"))?;
+    let Ok(Outcome::Project(project)) = made else { return Err(format!("no project: {made:?}").into()) };
+    let (ping_key, api_key) = (random.url_safe::<22>(), random.url_safe::<32>());
+    let hash = KeyHash(Sha256::digest(api_key.as_bytes()).into());
+    for secret in [Secret::Ping(PingKey::parse(&ping_key).ok_or("not a ping key")?), Secret::ReadWrite(hash)] {
+        let made = handle.call(Command::CreateKey(project.id, secret)).await.map_err(|error| format!("{error:?}"))?;
+        made.map_err(|refusal| format!("no key: {refusal:?}"))?;
+    }
+    Ok((ping_key, api_key))
+}

@@ -1,0 +1,31 @@
+//! Who pays for a regression here: every job that pings, since it waits for the answer before it ends, and whoever runs so many of
+//! them that one server is no longer enough.
+#![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark measures time, and stops when it cannot")]
+
+#[allow(dead_code, reason = "shared with the table, which uses the rest")]
+mod driver;
+#[allow(dead_code, reason = "shared with the list, which needs an API key")]
+mod house;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use driver::Request;
+use house::House;
+
+const CHECKS: u64 = 10_000;
+
+/// From the request to the answer after fsync, over HTTP: alone, and while others share the commit.
+fn pings(criterion: &mut Criterion) {
+    let house = House::open(CHECKS).expect("a server that answers");
+    let request = Request::ping(&house.endpoint, &house.ping_key, CHECKS, false);
+    let mut group = criterion.benchmark_group("durable ping, 10,000 checks");
+    group.sample_size(10).throughput(Throughput::Elements(1));
+    for connections in [1, 64, 256] {
+        group.bench_function(format!("{connections} connections"), |bencher| {
+            bencher.iter_custom(|count| house.time(&request, connections, count).expect("a server that answers"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, pings);
+criterion_main!(benches);
