@@ -17,7 +17,9 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use request::Request;
 
 /// Errors are told to a person and nobody else.
-pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What can fail here.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// How often the progress bar moves.
 const DRAW: Duration = Duration::from_millis(100);

@@ -3,19 +3,19 @@
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::setup::Setup;
 use super::{Line, thousands};
-use crate::driver::{Plan, Request, Result, Run, Until};
+use crate::driver::{Failure, Plan, Request, Result, Run, Until};
 use crate::subject::Subject;
 
 /// From a ping to the deadline, with the shortest period and the shortest grace time.
 const TO_DEADLINE: SignedDuration = SignedDuration::from_secs(60 + 60);
 const CHECK: &str = r#"{"name": "due-{n}", "slug": "due-{n}", "timeout": 60, "grace": 60}"#;
-/// Checks that are watched, of those that come due.
-const WATCHED: usize = 100;
+/// One check of so many is watched.
+const EVERY: usize = 100;
 /// How often they are looked at.
 const GLANCE: Duration = Duration::from_millis(20);
 /// When it is too late.
@@ -27,11 +27,7 @@ const PINGS: u32 = 2000;
 const MEASURED: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(10);
 
-#[derive(Deserialize)]
-struct List {
-    checks: Vec<Check>,
-}
-
+/// A check that comes due.
 #[derive(Deserialize)]
 struct Check {
     slug: String,
@@ -39,18 +35,12 @@ struct Check {
     status: String,
     /// Of a check that is stored as down, none.
     next_ping: Option<String>,
-    #[serde(deserialize_with = "timestamp")]
-    last_ping: Timestamp,
 }
 
-fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Timestamp, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-}
-
-impl Check {
-    fn deadline(&self) -> Timestamp {
-        self.last_ping.saturating_add(TO_DEADLINE).unwrap_or(Timestamp::MAX)
-    }
+/// A check that is watched, and its deadline.
+struct Watched {
+    uuid: String,
+    deadline: Timestamp,
 }
 
 /// The delay from each deadline to the moment at which the flip can be read.
@@ -58,19 +48,20 @@ pub(super) fn detection(setup: &Setup) -> Result<Vec<Line>> {
     let checks = setup.size(10_000);
     let subject = setup.filled(PINGED, 1)?;
     make_due(setup, &subject, checks)?;
-    let due = list(&subject)?;
-    let (Some(first), Some(last)) = (due.first(), due.last()) else { return Err("no check is due".into()) };
+    let watched = watched(&subject)?;
+    let deadlines = || watched.iter().map(|check| check.deadline);
+    let (Some(first), Some(last)) = (deadlines().min(), deadlines().max()) else { return Err("no check is due".into()) };
     let quiet = pings(setup, &subject, Duration::from_secs(1), QUIET)?;
-    let wait = Duration::try_from(Timestamp::now().duration_until(first.deadline()))?;
-    let (delays, meanwhile) = std::thread::scope(|scope| {
+    let wait = Duration::try_from(Timestamp::now().duration_until(first))?;
+    let (delay, meanwhile) = std::thread::scope(|scope| {
         let pinging = scope.spawn(|| pings(setup, &subject, wait, MEASURED));
-        let delays = watch(&subject, &due, wait);
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((delays?, pinging.join().map_err(|_| "the pings panicked")??))
+        let delay = watch(&subject, watched.iter().collect(), wait);
+        Ok::<_, Failure>((delay?, pinging.join().map_err(|_| "the pings panicked")??))
     })?;
-    let down = list(&subject)?.iter().filter(|check| check.status == "down" && check.next_ping.is_none()).count();
-    let within = last.deadline().duration_since(first.deadline());
-    let what = format!("flip on disk and readable after its deadline, {} checks due within {within:#}", thousands(checks as f64));
-    let seen = format!("{:.2} s at the most of {WATCHED} watched; {} are down", delays.as_secs_f64(), thousands(down as f64));
+    let down = due(&subject)?.iter().filter(|check| check.status == "down" && check.next_ping.is_none()).count();
+    let within = last.duration_since(first).as_secs_f64();
+    let what = format!("flip on disk and readable after its deadline, {} checks due within {within:.2} s", thousands(checks as f64));
+    let seen = format!("{:.2} s at the most of {} watched; {} are down", delay.as_secs_f64(), watched.len(), thousands(down as f64));
     let at = |run: &Run, quantile| run.latency.value_at_quantile(quantile) as f64 / 1000.0;
     let slower = |quantile| {
         let (meanwhile, quiet) = (at(&meanwhile, quantile), at(&quiet, quantile));
@@ -96,13 +87,43 @@ fn make_due(setup: &Setup, subject: &Subject, checks: u64) -> Result<()> {
     Ok(())
 }
 
-/// The checks that come due, the first of them first.
-fn list(subject: &Subject) -> Result<Vec<Check>> {
-    let body = subject.endpoint.call("GET", "/api/v3/checks/", &[("X-Api-Key", &subject.api_key)], "")?.body;
-    let List { mut checks } = serde_json::from_slice(&body)?;
+/// The checks that come due.
+fn due(subject: &Subject) -> Result<Vec<Check>> {
+    #[derive(Deserialize)]
+    struct List {
+        checks: Vec<Check>,
+    }
+    let List { mut checks } = get(subject, "/api/v3/checks/")?;
     checks.retain(|check| check.slug.starts_with("due-"));
-    checks.sort_by_key(|check| check.last_ping);
     Ok(checks)
+}
+
+/// Some of them, with the deadline that follows from the exact moment of their one ping.
+fn watched(subject: &Subject) -> Result<Vec<Watched>> {
+    #[derive(Deserialize)]
+    struct Log {
+        pings: Vec<Ping>,
+    }
+    #[derive(Deserialize)]
+    struct Ping {
+        date: String,
+    }
+    let due = due(subject)?;
+    let some = due.into_iter().rev().step_by(EVERY).map(|Check { uuid, .. }| {
+        let Log { pings } = get(subject, &format!("/api/v3/checks/{uuid}/pings/"))?;
+        let pinged: Timestamp = pings.first().ok_or("a check was not pinged")?.date.parse()?;
+        Ok(Watched { uuid, deadline: pinged.checked_add(TO_DEADLINE)? })
+    });
+    some.collect()
+}
+
+/// What the API answers to a GET.
+fn get<T: DeserializeOwned>(subject: &Subject, path: &str) -> Result<T> {
+    let answer = subject.endpoint.call("GET", path, &[("X-Api-Key", &subject.api_key)], "")?;
+    if answer.status != 200 {
+        return Err(format!("GET {path} was answered {}: {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
+    }
+    Ok(serde_json::from_slice(&answer.body)?)
 }
 
 /// Pings to other checks at a fixed rate.
@@ -113,27 +134,22 @@ fn pings(setup: &Setup, subject: &Subject, warm_up: Duration, measured: Duration
     setup.send(&Plan { endpoint: &subject.endpoint, request, connections: 16, threads: 1, rate: Some(PINGS), until })
 }
 
-/// Waits, then looks at every so many of the checks and at the last until each has its flip; the longest delay of one.
-fn watch(subject: &Subject, due: &[Check], wait: Duration) -> Result<SignedDuration> {
+/// Waits, then looks at these checks until each has its flip; the longest delay of one.
+fn watch(subject: &Subject, mut watched: Vec<&Watched>, wait: Duration) -> Result<SignedDuration> {
     std::thread::sleep(wait);
     let begun = Instant::now();
-    let mut watched: Vec<_> = due.iter().rev().step_by((due.len() / WATCHED).max(1)).collect();
     let mut longest = SignedDuration::ZERO;
     while !watched.is_empty() {
         if begun.elapsed() > PATIENCE {
-            return Err(format!("{} of {WATCHED} watched checks did not go down", watched.len()).into());
+            return Err(format!("{} of the watched checks did not go down", watched.len()).into());
         }
         let mut left = Vec::new();
         for check in watched {
-            let path = format!("/api/v3/checks/{}/flips/", check.uuid);
-            let flips = subject.endpoint.call("GET", &path, &[("X-Api-Key", &subject.api_key)], "")?;
-            if flips.status != 200 {
-                return Err(format!("flips were answered {}", flips.status).into());
-            }
-            if flips.body == b"[]" {
+            let flips: Vec<serde_json::Value> = get(subject, &format!("/api/v3/checks/{}/flips/", check.uuid))?;
+            if flips.is_empty() {
                 left.push(check);
             } else {
-                longest = longest.max(Timestamp::now().duration_since(check.deadline()));
+                longest = longest.max(Timestamp::now().duration_since(check.deadline));
             }
         }
         watched = left;

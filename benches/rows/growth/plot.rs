@@ -9,6 +9,7 @@ const TOP: f64 = 40.0;
 const PANEL: f64 = LEFT + SIDE + 24.0;
 const HEIGHT: f64 = TOP + SIDE + 52.0;
 
+const TITLE: &str = "Memory, disk and start-up over the number of checks";
 const STYLE: &str = "text{font:12px sans-serif;fill:#24292f}.title{font-weight:600}.axis{stroke:#d0d7de}.line{stroke:#0969da;fill:none;\
     stroke-width:2}circle{fill:#0969da}@media(prefers-color-scheme:dark){text{fill:#e6edf3}.axis{stroke:#3d444d}.line{stroke:#58a6ff}\
     circle{fill:#58a6ff}}";
@@ -50,7 +51,9 @@ fn short(value: f64) -> String {
 /// The whole picture.
 pub(super) fn draw(panels: &[Panel]) -> String {
     let width = PANEL * panels.len() as f64;
-    let mut svg = format!(r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" role="img"><style>{STYLE}</style>"#);
+    let mut svg = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" role="img"><title>{TITLE}</title><style>{STYLE}</style>"#
+    );
     for (nth, panel) in panels.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = write!(svg, r#"<g transform="translate({},{TOP})">"#, PANEL * nth as f64 + LEFT);
