@@ -41,6 +41,7 @@ pub mod clock;
 pub mod domain;
 pub mod engine;
 pub mod http;
+pub mod lanes;
 pub mod random;
 pub mod serve;
 pub mod smtp;

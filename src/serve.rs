@@ -2,8 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -17,6 +19,7 @@ use tracing::level_filters::LevelFilter;
 use crate::clock::Clock;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::BaseUrl;
+use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::smtp::address::Domain;
 use crate::store::Medium;
@@ -78,10 +81,9 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         ping_body_limit: config.ping_body_limit,
         thresholds: engine::Thresholds::default(),
     };
-    let (handle, mut writer) = engine::open(engine).map_err(ServeError::Store)?;
+    let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::System)?;
-    runtime.spawn(writer.answer_through_courier().run());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     let ended = run_writer(writer).map_err(ServeError::System)?;
     let served = runtime.block_on(serve(config, handle, ended));
     // Reads that block are not waited for.
@@ -98,7 +100,9 @@ async fn serve(config: Config, handle: Handle, mut ended: oneshot::Receiver<Ende
         let _ = io::stderr().write_all(prepared.map_err(ServeError::FirstStart)?.as_bytes());
     }
     let (stop, stopped) = watch::channel(false);
-    let mut doors = doors.serve(&handle, config, &stopped);
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let lanes = Lanes::start(cores, &handle).map_err(ServeError::System)?;
+    let mut doors = doors.serve(&handle, config, lanes, &stopped);
     tell_supervisor(NotifyState::Ready);
 
     let failure = tokio::select! {

@@ -26,6 +26,7 @@ use crate::domain::moment::Moment;
 use crate::random::Random;
 use crate::store::{Medium, Store, StoreError};
 use command::{Answer, Command, Unavailable};
+use courier::Couriers;
 use queue::Queue;
 use state::State;
 
@@ -58,6 +59,7 @@ struct Shared {
     /// `None` while a failed database is being reopened.
     store: RwLock<Option<Arc<Store>>>,
     writable: AtomicBool,
+    couriers: Couriers,
     badge_secret: [u8; 32],
     clock: Clock,
     random: Random,
@@ -82,13 +84,19 @@ impl Handle {
     /// # Errors
     /// When the queue is full or the service is stopping: the command was not taken.
     pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
-        self.0.queue.push(command)
+        self.0.queue.push(command, self.0.couriers.here())
     }
 
     /// Hands over a command and waits for the answer.
     pub async fn call(&self, command: Command) -> Answer {
         // A writer that is gone has not answered: the command may be on disk or not.
         self.submit(command)?.await.unwrap_or(Err(Unavailable::Storage))
+    }
+
+    /// Has the answers to what this thread asks delivered by the round, which has to be run on it: many times cheaper than by the writer.
+    /// For threads on which single-threaded runtimes run.
+    pub fn answer_here(&self) -> Round {
+        self.0.couriers.serve_this_thread()
     }
 
     /// The published state. Hold it for as long as it takes to look something up or to clone it: the writer waits for it.

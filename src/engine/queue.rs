@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::command::{Answer, Command, Signal, Unavailable};
+use super::courier::Address;
 use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
@@ -17,6 +18,7 @@ const MOST_BYTES: usize = 64 << 20;
 pub(super) struct Entry {
     pub(super) command: Command,
     pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) address: Option<Address>,
 }
 
 #[derive(Default)]
@@ -42,7 +44,7 @@ pub(super) struct Taken {
 
 impl Queue {
     /// Puts a command in, or says why not.
-    pub(super) fn push(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
+    pub(super) fn push(&self, command: Command, address: Option<Address>) -> Result<oneshot::Receiver<Answer>, Unavailable> {
         let bytes = weight(&command);
         let mut waiting = self.locked();
         if waiting.closed {
@@ -53,7 +55,7 @@ impl Queue {
         }
         let (reply, answer) = oneshot::channel();
         waiting.bytes += bytes;
-        waiting.entries.push(Entry { command, reply });
+        waiting.entries.push(Entry { command, reply, address });
         let first = waiting.entries.len() == 1;
         drop(waiting);
         if first {
@@ -124,18 +126,18 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
         let queue = Queue::default();
-        let waiting: Vec<_> = (0..MOST_COMMANDS).map(|_| queue.push(Command::Pause(CheckId(1))).unwrap()).collect();
-        assert_eq!(queue.push(Command::Pause(CheckId(1))).err(), Some(Unavailable::Busy));
+        let waiting: Vec<_> = (0..MOST_COMMANDS).map(|_| queue.push(Command::Pause(CheckId(1)), None).unwrap()).collect();
+        assert_eq!(queue.push(Command::Pause(CheckId(1)), None).err(), Some(Unavailable::Busy));
         assert_eq!(queue.take(Duration::ZERO).entries.len(), waiting.len());
-        assert!(queue.push(Command::Pause(CheckId(1))).is_ok());
+        assert!(queue.push(Command::Pause(CheckId(1)), None).is_ok());
     }
 
     #[test]
     fn a_closed_queue_hands_out_what_it_has() {
         let queue = Queue::default();
-        let _answer = queue.push(Command::Pause(CheckId(1))).unwrap();
+        let _answer = queue.push(Command::Pause(CheckId(1)), None).unwrap();
         queue.close();
-        assert_eq!(queue.push(Command::Pause(CheckId(1))).err(), Some(Unavailable::Stopping));
+        assert_eq!(queue.push(Command::Pause(CheckId(1)), None).err(), Some(Unavailable::Stopping));
         let taken = queue.take(Duration::MAX);
         assert!(taken.closed && taken.entries.len() == 1);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::alarm::Alarm;
 use super::apply::{Effects, Ledger};
 use super::command::{Answer, Command, Unavailable};
-use super::courier::{Courier, Round};
+use super::courier::Couriers;
 use super::housekeeping::{Housekeeping, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
@@ -47,7 +47,6 @@ pub struct Writer {
     last_stamp: Moment,
     due: Vec<CheckId>,
     more_due: bool,
-    courier: Courier,
 }
 
 /// What is derived from the file, anew at start and after a failure.
@@ -88,6 +87,7 @@ impl Writer {
             published: RwLock::new(published),
             store: RwLock::new(Some(Arc::new(store))),
             writable: AtomicBool::new(true),
+            couriers: Couriers::default(),
             badge_secret,
             clock,
             random,
@@ -111,16 +111,8 @@ impl Writer {
             last_stamp,
             due: Vec::new(),
             more_due: false,
-            courier: Courier::default(),
         };
         Ok((Handle(shared), writer))
-    }
-
-    /// Has the answers delivered by a task on the runtime of the callers, which is many times cheaper than from the writer's thread.
-    pub fn answer_through_courier(&mut self) -> Round {
-        let (courier, round) = Courier::new();
-        self.courier = courier;
-        round
     }
 
     /// Works until the queue is closed, or a command makes it panic. Blocks: give it a thread.
@@ -190,29 +182,30 @@ impl Writer {
 
     fn batch(&mut self, entries: Vec<Entry>) -> Result<(), Ended> {
         let due = std::mem::take(&mut self.due);
-        let (commands, replies): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, entry.reply)).unzip();
+        let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.address, entry.reply))).unzip();
         let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(&due, commands)));
         let answers = match work {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
-                tracing::error!("a batch of {} commands could not be written: {error}", replies.len());
+                tracing::error!("a batch of {} commands could not be written: {error}", callers.len());
                 // Unwritable first: whoever reads the answer must not find the service healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);
-                replies.into_iter().for_each(|reply| drop(reply.send(Err(Unavailable::Storage))));
+                callers.into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
                 return Ok(());
             }
             Err(_) => {
-                tracing::error!("a command made the writer panic; its batch of {} is not written", replies.len());
+                tracing::error!("a command made the writer panic; its batch of {} is not written", callers.len());
                 self.shared.queue.close();
                 self.shared.writable.store(false, Ordering::Relaxed);
-                replies.into_iter().for_each(|reply| drop(reply.send(Err(Unavailable::Storage))));
+                callers.into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
                 answer_all(self.shared.queue.take(Duration::ZERO).entries, Unavailable::Stopping);
                 return Err(Ended::Panicked);
             }
         };
         let Effects { changes, .. } = std::mem::take(&mut self.ledger.effects);
         self.publish(&changes);
-        self.courier.deliver(replies.into_iter().zip(answers).collect());
+        let deliveries = callers.into_iter().zip(answers).map(|((address, caller), answer)| (address, (caller, answer)));
+        self.shared.couriers.deliver(deliveries);
         for id in due.iter().chain(changes.iter().filter_map(|change| match change {
             Change::Pinged(id, _) => Some(id),
             Change::Check(check) => Some(&check.id),

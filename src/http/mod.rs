@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::accept::{accept, stopped};
 use crate::engine::Handle;
+use crate::lanes::Lanes;
 use reply::{Fault, Reply};
 use request::Client;
 pub use request::{BaseUrl, BaseUrlError};
@@ -65,17 +66,19 @@ impl Server {
         Self(Arc::new(Inner { handle, config, api, connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }))
     }
 
-    /// Answers connections until `stop` holds true, then lets those that are open finish, for five seconds at the most.
-    pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
+    /// Answers connections, each on a lane, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
+    pub async fn serve(self, listener: TcpListener, lanes: Arc<Lanes>, stop: watch::Receiver<bool>) {
         accept("HTTP", listener, stop.clone(), |stream, peer| {
             let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.
                 let _ = stream.try_write(reply::OVERLOADED.as_bytes());
                 return None;
             };
-            let connection = self.clone().connection(stream, peer, stop.clone());
+            let (server, lanes, stop) = (self.clone(), Arc::clone(&lanes), stop.clone());
             Some(async move {
-                connection.await;
+                if let Err(error) = lanes.run(stream, move |stream| server.connection(stream, peer, stop)).await {
+                    tracing::warn!("a connection could not be handed to its lane: {error}");
+                }
                 drop(place);
             })
         })

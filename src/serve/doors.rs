@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -11,6 +12,7 @@ use super::{Config, Mail, ServeError};
 use crate::admin;
 use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError};
+use crate::lanes::Lanes;
 use crate::smtp::{self, Certificate};
 
 /// A listener with the address that it has, port 0 replaced.
@@ -46,14 +48,14 @@ impl Doors {
     }
 
     /// Answers until `stopped` holds true and each door has drained.
-    pub(super) fn serve(self, handle: &Handle, config: Config, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+    pub(super) fn serve(self, handle: &Handle, config: Config, lanes: Lanes, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
         let Config { trusted_proxies, api_rate, api_burst, .. } = config;
         let mut running = JoinSet::new();
         let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, api_burst };
-        let server = http::Server::new(handle.clone(), config);
+        let (server, lanes) = (http::Server::new(handle.clone(), config), Arc::new(lanes));
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");
-            running.spawn(server.clone().serve(listener, stopped.clone()));
+            running.spawn(server.clone().serve(listener, Arc::clone(&lanes), stopped.clone()));
         }
         if let Some((listeners, config)) = self.mail {
             let server = smtp::Server::new(handle.clone(), config);

@@ -95,7 +95,7 @@ impl Server {
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, stopped));
+        let door = tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, Default::default(), stopped));
         let main = project(&handle, "main").await;
         Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
     }

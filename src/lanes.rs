@@ -1,0 +1,97 @@
+//! The threads that answer requests: each runs its connections alone, so that a request is read, waited for and answered on one core
+//! and wakes nobody else.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::engine;
+
+/// Nearer than any time limit of a request.
+const NEAR: Duration = Duration::from_secs(1);
+
+/// Single-threaded runtimes, each on a thread of its own until this is dropped. With none, connections run where they are accepted.
+#[derive(Default)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    next: AtomicUsize,
+}
+
+struct Lane {
+    runtime: runtime::Handle,
+    /// Dropped, it ends the thread.
+    _open: oneshot::Sender<()>,
+}
+
+impl Lanes {
+    /// Starts as many threads, to which the engine delivers its answers.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn start(count: usize, engine: &engine::Handle) -> io::Result<Self> {
+        let lanes = (0..count).map(|number| Lane::start(number, engine.clone())).collect::<io::Result<_>>()?;
+        Ok(Self { lanes, next: AtomicUsize::new(0) })
+    }
+
+    /// Runs a connection on the next lane; the future ends with it.
+    ///
+    /// # Errors
+    /// When the connection cannot be handed over to the lane.
+    pub(crate) async fn run<F>(&self, stream: TcpStream, connection: impl FnOnce(TcpStream) -> F + Send + 'static) -> io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // Wraps around after more connections than there will ever be.
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(lane) = turn.checked_rem(self.lanes.len()).and_then(|turn| self.lanes.get(turn)) else {
+            connection(stream).await;
+            return Ok(());
+        };
+        // A socket belongs to the runtime on which it was made.
+        let stream = stream.into_std()?;
+        let task = async move {
+            connection(TcpStream::from_std(stream)?).await;
+            Ok(())
+        };
+        match lane.runtime.spawn(task).await {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+impl Lane {
+    fn start(number: usize, engine: engine::Handle) -> io::Result<Self> {
+        let lane = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = lane.handle().clone();
+        let (open, mut closed) = oneshot::channel();
+        std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
+            let round = engine.answer_here();
+            // The engine outlives no lane by its own will: let go of it.
+            drop(engine);
+            lane.block_on(async move {
+                tokio::select! {
+                    () = round.run() => {}
+                    () = near_timer() => {}
+                    _ = &mut closed => {}
+                }
+            });
+            lane.shutdown_background();
+        })?;
+        Ok(Self { runtime, _open: open })
+    }
+}
+
+/// Keeps a timer pending that is nearer than those of requests. While a runtime has none, every timer that is set interrupts its wait
+/// with a system call; each request sets one for its header.
+async fn near_timer() {
+    let mut near = tokio::time::interval(NEAR);
+    loop {
+        near.tick().await;
+    }
+}
