@@ -11,6 +11,8 @@
 mod api;
 mod badges;
 mod openapi;
+mod disk;
 mod ping;
 mod server;
+mod simulation;
 mod smtp;

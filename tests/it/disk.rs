@@ -1,0 +1,237 @@
+//! A disk that loses power, fails on demand and fills up, for tests of what survives.
+//!
+//! It keeps apart what reads see and what is there after a power cut: the state at the last sync, with any subset of the later writes,
+//! each of them whole, torn between sectors, or not there at all.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use overdue::store::Medium;
+
+use super::simulation::dice::Dice;
+
+/// Bytes that a power cut leaves whole.
+const SECTOR: usize = 512;
+
+/// What a database asks of a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    Read,
+    Write,
+    SetLen,
+    Sync,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::SetLen, Self::Sync];
+}
+
+/// What a disk makes of a sync.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Syncs {
+    #[default]
+    Done,
+    /// Nothing: what a power cut leaves is any of all that was ever written.
+    Ignored,
+    /// What was to be done at the sync before: a power cut leaves a whole database that has forgotten the end.
+    Late,
+}
+
+/// Two handles of a disk are one disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk(Arc<Mutex<Platter>>);
+
+#[derive(Debug, Default)]
+struct Platter {
+    /// What is there after a power cut in any case.
+    durable: Vec<u8>,
+    /// What reads see.
+    seen: Vec<u8>,
+    /// What happened since the last sync, in order.
+    unsynced: Vec<Step>,
+    syncs: Syncs,
+    /// What `Syncs::Late` has not made durable yet.
+    late: Vec<Step>,
+    trouble: Option<Trouble>,
+    /// Bytes that fit.
+    capacity: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Write(usize, Vec<u8>),
+    SetLen(usize),
+}
+
+#[derive(Debug)]
+enum Trouble {
+    /// Operations of this kind fail after so many that do not.
+    Fails(Operation, u32),
+    /// The power goes after so many writes, changes of length and syncs.
+    PowerGoes(u32),
+    /// Nothing works.
+    PowerIsOff,
+}
+
+impl Step {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::SetLen(len) => bytes.resize(*len, 0),
+            Self::Write(at, data) => {
+                bytes.resize(bytes.len().max(at + data.len()), 0);
+                bytes[*at..at + data.len()].copy_from_slice(data);
+            }
+        }
+    }
+
+    /// What a power cut makes of it.
+    fn torn(&self, dice: &Dice) -> Vec<Self> {
+        match self {
+            Self::SetLen(len) => vec![Self::SetLen(*len)],
+            Self::Write(at, data) => {
+                let sectors = data.chunks(SECTOR).enumerate().filter(|_| dice.chance(50));
+                sectors.map(|(number, sector)| Self::Write(at + number * SECTOR, sector.to_vec())).collect()
+            }
+        }
+    }
+}
+
+impl Disk {
+    /// A disk that may say that it has synced when it has not.
+    pub(crate) fn with(syncs: Syncs) -> Self {
+        let disk = Self::default();
+        disk.locked().syncs = syncs;
+        disk
+    }
+
+    pub(crate) fn medium(&self) -> Medium {
+        let disk = self.clone();
+        Medium::Backend(Arc::new(move |builder| builder.create_with_backend(disk.clone())))
+    }
+
+    /// Lets operations of a kind fail after so many more that succeed.
+    pub(crate) fn fail(&self, operation: Operation, after: u32) {
+        self.locked().trouble = Some(Trouble::Fails(operation, after));
+    }
+
+    /// Lets the power go after so many more operations that change something.
+    pub(crate) fn lose_power(&self, after: u32) {
+        self.locked().trouble = Some(Trouble::PowerGoes(after));
+    }
+
+    /// Sets how many bytes fit.
+    pub(crate) fn set_capacity(&self, capacity: Option<u64>) {
+        self.locked().capacity = capacity;
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.locked().seen.len() as u64
+    }
+
+    /// Ends all trouble.
+    pub(crate) fn heal(&self) {
+        self.locked().trouble = None;
+    }
+
+    /// From now on nothing works; whoever has the disk open can let go of it without another write.
+    pub(crate) fn power_off(&self) {
+        self.locked().trouble = Some(Trouble::PowerIsOff);
+    }
+
+    /// Takes away of what was not synced whatever the dice say, and gives the power back.
+    pub(crate) fn power_on(&self, dice: &Dice) {
+        let platter = &mut *self.locked();
+        let share = || [0, 100, dice.below(101)][dice.below(3) as usize];
+        let (whole, torn) = if platter.syncs == Syncs::Late { (0, 0) } else { (share(), share()) };
+        platter.late.clear();
+        for step in platter.unsynced.drain(..) {
+            if dice.chance(whole) {
+                step.apply(&mut platter.durable);
+            } else if dice.chance(torn) {
+                step.torn(dice).iter().for_each(|step| step.apply(&mut platter.durable));
+            }
+        }
+        platter.seen.clone_from(&platter.durable);
+        platter.trouble = None;
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Platter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Platter {
+    /// Counts an operation; the error that it meets.
+    fn meet(&mut self, operation: Operation) -> io::Result<()> {
+        let failure = |what: &str| Err(io::Error::other(what));
+        match &mut self.trouble {
+            Some(Trouble::Fails(failing, after)) if *failing == operation => match after.checked_sub(1) {
+                Some(left) => *after = left,
+                None => return failure("input/output error"),
+            },
+            Some(Trouble::PowerGoes(after)) if operation != Operation::Read => match after.checked_sub(1) {
+                Some(left) => *after = left,
+                None => {
+                    self.trouble = Some(Trouble::PowerIsOff);
+                    return failure("the power went");
+                }
+            },
+            Some(Trouble::PowerIsOff) => return failure("there is no power"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, step: Step) {
+        step.apply(&mut self.seen);
+        self.unsynced.push(step);
+    }
+}
+
+impl redb::StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        let mut platter = self.locked();
+        platter.meet(Operation::Read)?;
+        Ok(platter.seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut platter = self.locked();
+        platter.meet(Operation::Read)?;
+        let from = offset as usize;
+        let bytes = platter.seen.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut platter = self.locked();
+        platter.meet(Operation::SetLen)?;
+        if platter.capacity.is_some_and(|capacity| len > capacity) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        platter.take(Step::SetLen(len as usize));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let platter = &mut *self.locked();
+        platter.meet(Operation::Sync)?;
+        let done = match platter.syncs {
+            Syncs::Done => std::mem::take(&mut platter.unsynced),
+            Syncs::Late => std::mem::replace(&mut platter.late, std::mem::take(&mut platter.unsynced)),
+            Syncs::Ignored => Vec::new(),
+        };
+        done.iter().for_each(|step| step.apply(&mut platter.durable));
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut platter = self.locked();
+        // A write that fails may have been done all the same, and so may the one at which the power goes.
+        if !matches!(platter.trouble, Some(Trouble::PowerIsOff)) {
+            platter.take(Step::Write(offset as usize, data.to_vec()));
+        }
+        platter.meet(Operation::Write)
+    }
+}

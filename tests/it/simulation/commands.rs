@@ -1,0 +1,208 @@
+//! What happens in a simulation: commands of every kind, mostly to what exists, in small worlds in which they meet each other.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use overdue::domain::ping::{Kind, Method, Origin, Scheme};
+use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
+use overdue::domain::schedule::Schedule;
+use overdue::domain::text::{Keywords, Name, Seconds, Slug, Tags};
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewProject, PingRequest, Signal, Target};
+use uuid::Uuid;
+
+use super::dice::Dice;
+use super::model::Model;
+
+/// Checks above which none is created any more.
+const MANY_CHECKS: usize = 14;
+
+/// The first two commands of every simulation: a project with a check that nothing but pings ever happens to.
+pub(crate) fn witness(dice: &Dice) -> [Command; 2] {
+    let project = NewProject {
+        uuid: dice.random().uuid(),
+        name: ProjectName::parse("witness").unwrap(),
+        check_limit: None,
+        ping_log_limit: 3,
+        badge_key: "w".into(),
+    };
+    let check = CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names: names(dice) };
+    [Command::CreateProject(Box::new(project)), Command::CreateCheck(Box::new(check))]
+}
+
+/// The number that the witness's check gets.
+pub(crate) const WITNESS: u64 = 2;
+
+/// A ping of the witness's check.
+pub(crate) fn witness_ping(model: &Model) -> Command {
+    let target = Target::Uuid(model.checks[&WITNESS].names.uuid);
+    let origin = Origin { scheme: Scheme::Https, method: Method::Head, remote_addr: IpAddr::from([0, 0, 0, 0]), ua: "".into() };
+    Command::Ping(Box::new(PingRequest { target, signal: Signal::Http(Kind::Success), origin, rid: None, body: Bytes::new() }))
+}
+
+/// Some command. Most are carried out, some are refused.
+pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
+    match dice.below(100) {
+        0..62 => ping(dice, model),
+        62..74 => Command::UpdateCheck(check(dice, model), Box::new(edit(dice, model))),
+        74..80 => Command::Pause(check(dice, model)),
+        80..85 => Command::Resume(check(dice, model)),
+        85..91 if model.checks.len() < MANY_CHECKS => Command::CreateCheck(Box::new(CreateCheck {
+            project: project(dice, model),
+            edit: edit(dice, model),
+            unique: (0..dice.below(3)).map(|_| dice.pick(&UNIQUE_FIELDS)).collect(),
+            names: names(dice),
+        })),
+        85..93 => Command::DeleteCheck(check(dice, model)),
+        93 => Command::Expire((0..dice.below(5)).map(|_| check(dice, model)).collect()),
+        _ => admin(dice, model),
+    }
+}
+
+const UNIQUE_FIELDS: [UniqueField; 5] = [UniqueField::Name, UniqueField::Slug, UniqueField::Tags, UniqueField::Timeout, UniqueField::Grace];
+
+fn admin(dice: &Dice, model: &Model) -> Command {
+    let limit = |dice: &Dice| dice.maybe(70, |dice| 1 + dice.below(8) as u32);
+    let log_limit = |dice: &Dice| 1 + dice.below(12) as u32;
+    let project = project(dice, model);
+    match dice.below(if project.0 == 1 { 70 } else { 100 }) {
+        0..15 => Command::CreateProject(Box::new(NewProject {
+            uuid: dice.random().uuid(),
+            name: name(dice),
+            check_limit: limit(dice),
+            ping_log_limit: log_limit(dice),
+            badge_key: dice.random().url_safe::<8>().into(),
+        })),
+        15..35 => Command::CreateKey(
+            project,
+            match dice.below(4) {
+                0 => Secret::ReadWrite(KeyHash(dice.random().bytes())),
+                1 => Secret::ReadOnly(KeyHash(dice.random().bytes())),
+                _ => Secret::Ping(ping_key(dice)),
+            },
+        ),
+        35..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
+        42..60 => Command::CreateChannel(Box::new(NewChannel {
+            uuid: dice.random().uuid(),
+            project,
+            name: dice.pick(&["", "mail", "hook"]).into(),
+            kind: "email".into(),
+            settings: Box::new([("to".into(), "root@example.org".into())]),
+        })),
+        60..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
+        70..95 => Command::SetProject {
+            project,
+            name: dice.maybe(20, name),
+            check_limit: dice.maybe(50, limit),
+            ping_log_limit: dice.maybe(50, log_limit),
+        },
+        _ => Command::DeleteProject(project),
+    }
+}
+
+fn ping(dice: &Dice, model: &Model) -> Command {
+    let ping_keys = || model.keys.values().filter_map(|(_, secret)| if let Secret::Ping(key) = secret { Some(key) } else { None });
+    let target = match dice.below(100) {
+        0..75 => {
+            let id = check(dice, model);
+            Target::Uuid(model.checks.get(&id.0).map_or_else(|| dice.random().uuid(), |check| check.names.uuid))
+        }
+        _ => Target::Slug {
+            key: ping_keys().nth(dice.below(4) as usize).cloned().unwrap_or_else(|| ping_key(dice)),
+            slug: slug(dice),
+            create: dice.maybe(if model.checks.len() < MANY_CHECKS { 60 } else { 0 }, names),
+        },
+    };
+    let email = dice.chance(10);
+    let signal = if email {
+        let subject = dice.pick(&["", "GO", "backup OK", "ERR 3", "OK ERR"]).into();
+        Signal::Email { subject, text: dice.pick(&["", "nothing", "it is OK", "ERR"]).into() }
+    } else {
+        Signal::Http(dice.pick(&[Kind::Success, Kind::Success, Kind::Success, Kind::Start, Kind::Start, Kind::Fail, Kind::Log]))
+    };
+    let method = if email { Method::None } else { dice.pick(&[Method::Get, Method::Head, Method::Post]) };
+    let body = match dice.below(6) {
+        0..3 => Bytes::new(),
+        3 => Bytes::from_static(b"exit ERR"),
+        4 => Bytes::from_static(b"OK"),
+        // Around the limit of what is stored, and larger than a page of the database.
+        _ => Bytes::copy_from_slice(&dice.random().bytes::<6000>()[..dice.pick(&[1, 47, 48, 49, 500, 6000])]),
+    };
+    let scheme = if email { Scheme::Email } else { Scheme::Http };
+    let origin = Origin { scheme, method, remote_addr: IpAddr::from([127, 0, 0, 1]), ua: "simulation".into() };
+    let rid = dice.maybe(if email { 0 } else { 50 }, |dice| Uuid::from_u128(1 + u128::from(dice.below(2))));
+    Command::Ping(Box::new(PingRequest { target, signal, origin, rid, body }))
+}
+
+fn edit(dice: &Dice, model: &Model) -> Edit {
+    let seconds = |dice: &Dice| Seconds::parse(dice.pick(&[60, 90, 600, 3600, 86_400, 31_536_000])).unwrap();
+    let schedule = |dice: &Dice| Arc::new(Schedule::parse(dice.pick(&["*/5 * * * *", "0 3 * * *", "2020-01-01"])).unwrap());
+    let keywords = dice.chance(20);
+    let keyword = |text: &str| keywords.then(|| Keywords::parse(text).unwrap());
+    let switch = |dice: &Dice| dice.chance(40);
+    Edit {
+        name: dice.maybe(20, |dice| Name::parse(dice.pick(&["", "night", "day"])).unwrap()),
+        slug: dice.maybe(20, slug),
+        tags: dice.maybe(20, |dice| Tags::new(dice.pick(&["", "prod", "prod db"]))),
+        desc: dice.maybe(10, |dice| dice.pick(&["", "what it is"]).into()),
+        timeout: dice.maybe(30, seconds),
+        grace: dice.maybe(30, seconds),
+        schedule: dice.maybe(15, schedule),
+        tz: None,
+        manual_resume: dice.maybe(15, switch),
+        post_only: dice.maybe(10, switch),
+        start_kw: keyword("GO"),
+        success_kw: keyword("xyz, OK"),
+        failure_kw: keyword("ERR,"),
+        filter_subject: dice.maybe(10, switch),
+        filter_body: dice.maybe(10, switch),
+        filter_http_body: dice.maybe(10, switch),
+        filter_default_fail: dice.maybe(10, switch),
+        channels: dice.maybe(20, |dice| channels(dice, model)),
+    }
+}
+
+fn channels(dice: &Dice, model: &Model) -> ChannelChoice {
+    let uuid = |dice: &Dice| model.channels.get(&some_of(dice, model.channels.keys())).map(|channel| channel.uuid.to_string());
+    match dice.below(3) {
+        0 => ChannelChoice::All,
+        _ => ChannelChoice::Listed(
+            (0..dice.below(3))
+                .map(|_| uuid(dice).filter(|_| dice.chance(80)).map_or_else(|| dice.pick(&["mail", "hook", ""]).into(), Into::into))
+                .collect(),
+        ),
+    }
+}
+
+fn name(dice: &Dice) -> ProjectName {
+    ProjectName::parse(dice.pick(&["one", "two", "three", "four", "five"])).unwrap()
+}
+
+fn slug(dice: &Dice) -> Slug {
+    Slug::parse(dice.pick(&["a", "b", "c", "d", "e"])).unwrap()
+}
+
+fn ping_key(dice: &Dice) -> PingKey {
+    PingKey::parse(&dice.random().url_safe::<22>()).unwrap()
+}
+
+fn names(dice: &Dice) -> CheckNames {
+    CheckNames { uuid: dice.random().uuid(), badge: dice.random().uuid() }
+}
+
+fn project(dice: &Dice, model: &Model) -> ProjectId {
+    ProjectId(some_of(dice, model.projects.keys()))
+}
+
+/// Mostly one that exists, never the witness.
+fn check(dice: &Dice, model: &Model) -> CheckId {
+    let id = some_of(dice, model.checks.keys().filter(|id| **id != WITNESS));
+    CheckId(if id == WITNESS { 0 } else { id })
+}
+
+fn some_of<'a>(dice: &Dice, ids: impl Iterator<Item = &'a u64>) -> u64 {
+    let ids: Vec<_> = ids.copied().collect();
+    if ids.is_empty() || dice.chance(3) { dice.below(40) } else { dice.pick(&ids) }
+}

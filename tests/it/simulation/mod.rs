@@ -1,0 +1,71 @@
+//! Simulations: thousands of commands at times that go forward and back, on a disk that fails and loses power, each a consequence of one
+//! seed. After every restart, and in between, the engine is compared with a model that recomputes everything from the whole history.
+//!
+//! `OVERDUE_SEED=<seed> cargo test --test it simulation` repeats one simulation; `OVERDUE_SIMULATIONS=<count>` asks for more of them.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod commands;
+pub(crate) mod dice;
+mod model;
+mod story;
+mod verify;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::disk::{Disk, Syncs};
+use world::{Tally, World};
+
+/// Simulations of a test run, and what happens in each.
+const SIMULATIONS: u64 = 20;
+const STEPS: u32 = 250;
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no number")))
+}
+
+/// Runs one simulation; the error says at which step it went wrong and how.
+fn simulate(seed: u64, disk: Disk) -> Result<Tally, String> {
+    let mut at = 0;
+    let run = AssertUnwindSafe(|| {
+        let mut world = World::new(seed, disk)?;
+        for step in 0..STEPS {
+            at = step;
+            world.step()?;
+        }
+        world.finish()?;
+        Ok(world.tally)
+    });
+    let result = catch_unwind(run).unwrap_or_else(|_| Err("something panicked".to_owned()));
+    result.map_err(|difference| format!("seed {seed}, step {at}: {difference}"))
+}
+
+#[test]
+fn simulations_agree_with_the_model() {
+    let seeds = match variable("OVERDUE_SEED") {
+        Some(seed) => seed..=seed,
+        None => 1..=variable("OVERDUE_SIMULATIONS").unwrap_or(SIMULATIONS),
+    };
+    let mut cuts = 0;
+    let mut kept = 0;
+    for seed in seeds.clone() {
+        let tally = simulate(seed, Disk::default())
+            .unwrap_or_else(|failure| panic!("{failure}\nto see it again: OVERDUE_SEED={seed} cargo test --test it simulation"));
+        println!("seed {seed}: {tally:?}");
+        cuts += tally.cuts;
+        kept += tally.kept;
+        assert!(tally.checkpoints > 0 && tally.swept > 0, "a simulation without housekeeping proves little");
+    }
+    assert!(seeds.count() < SIMULATIONS as usize || (cuts >= 1000 && kept > 0), "{cuts} power cuts, {kept} restarts with kept pings");
+}
+
+#[test]
+fn simulations_notice_a_disk_that_does_not_sync() {
+    for syncs in [Syncs::Ignored, Syncs::Late] {
+        for seed in 1..=3 {
+            let failure = simulate(seed, Disk::with(syncs)).expect_err("what was lost should have been noticed");
+            println!("{syncs:?}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What commands are to come to: every check with its whole history, and of the rest no more than its own plain tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use overdue::domain::check::Status;
+use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::project::Secret;
+use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
+use uuid::Uuid;
+
+use super::story::{Event, Period, Rules, Story};
+
+/// Bytes of an HTTP body that are stored in simulations.
+pub(crate) const BODY_LIMIT: usize = 48;
+
+#[derive(Clone)]
+pub(crate) struct Project {
+    pub(crate) name: String,
+    pub(crate) check_limit: Option<u32>,
+    pub(crate) log_limit: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Channel {
+    pub(crate) project: u64,
+    pub(crate) uuid: Uuid,
+    pub(crate) name: String,
+}
+
+/// What of a check's settings decides about nothing but its place in lists.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Labels {
+    pub(crate) name: String,
+    pub(crate) slug: String,
+    pub(crate) tags: String,
+    pub(crate) desc: String,
+    pub(crate) channels: BTreeSet<u64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Check {
+    pub(crate) names: CheckNames,
+    pub(crate) project: u64,
+    pub(crate) labels: Labels,
+    /// Kept while there is a schedule.
+    pub(crate) timeout: i64,
+    pub(crate) rules: Rules,
+    created: i64,
+    first_rules: Rules,
+    history: Vec<(i64, Event)>,
+    /// Pings up to this number were once beyond the log limit.
+    pub(crate) lost: u64,
+}
+
+impl Check {
+    pub(crate) fn story(&self, now: i64) -> Story {
+        Story::told(self.created, self.first_rules, &self.history, now)
+    }
+
+    fn lose(&mut self, log_limit: u64) {
+        self.lost = self.lost.max(self.pings().saturating_sub(log_limit));
+    }
+
+    pub(crate) fn pings(&self) -> u64 {
+        self.history.iter().filter(|(_, event)| matches!(event, Event::Ping { .. })).count() as u64
+    }
+}
+
+/// What a command that is not refused answers; numbers are those of what it made or changed.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Answered {
+    Pinged,
+    PingedNew,
+    Check(u64),
+    Created(u64),
+    Project(u64),
+    Key(u64),
+    Channel(u64),
+    Done,
+}
+
+impl From<&Outcome> for Answered {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Pinged => Self::Pinged,
+            Outcome::PingedNew => Self::PingedNew,
+            Outcome::Check(check) => Self::Check(check.id.0),
+            Outcome::Created(check) => Self::Created(check.id.0),
+            Outcome::Project(project) => Self::Project(project.id.0),
+            Outcome::Key(key) => Self::Key(key.id.0),
+            Outcome::Channel(channel) => Self::Channel(channel.id.0),
+            Outcome::Done => Self::Done,
+        }
+    }
+}
+
+type Answer = Result<Answered, Refusal>;
+
+#[derive(Clone, Default)]
+pub(crate) struct Model {
+    made: u64,
+    pub(crate) projects: BTreeMap<u64, Project>,
+    pub(crate) keys: BTreeMap<u64, (u64, Secret)>,
+    pub(crate) channels: BTreeMap<u64, Channel>,
+    pub(crate) checks: BTreeMap<u64, Check>,
+}
+
+impl Model {
+    pub(crate) fn apply(&mut self, command: &Command, now: i64) -> Answer {
+        match command {
+            Command::Ping(request) => self.ping(request, now),
+            Command::CreateCheck(request) => self.create(request, now),
+            Command::UpdateCheck(id, edit) => self.update(id.0, edit, now),
+            Command::Pause(id) => {
+                self.check(id.0)?.history.push((now, Event::Pause));
+                Ok(Answered::Check(id.0))
+            }
+            Command::Resume(id) => {
+                let check = self.check(id.0)?;
+                if check.story(now).status != Status::Paused {
+                    return Err(Refusal::NotPaused);
+                }
+                check.history.push((now, Event::Resume));
+                Ok(Answered::Check(id.0))
+            }
+            Command::DeleteCheck(id) => self.checks.remove(&id.0).map(|_| Answered::Check(id.0)).ok_or(Refusal::NotFound),
+            Command::Expire(_) => Ok(Answered::Done),
+            Command::CreateProject(request) => {
+                self.free_name(request.name.as_str())?;
+                let log_limit = u64::from(request.ping_log_limit);
+                let project = Project { name: request.name.as_str().into(), check_limit: request.check_limit, log_limit };
+                let id = self.id();
+                self.projects.insert(id, project);
+                Ok(Answered::Project(id))
+            }
+            Command::SetProject { project, name, check_limit, ping_log_limit } => {
+                let mut changed = self.projects.get(&project.0).ok_or(Refusal::NotFound)?.clone();
+                if let Some(name) = name.as_ref().filter(|name| name.as_str() != changed.name) {
+                    self.free_name(name.as_str())?;
+                    changed.name = name.as_str().into();
+                }
+                let old_limit = changed.log_limit;
+                changed.check_limit = check_limit.unwrap_or(changed.check_limit);
+                changed.log_limit = ping_log_limit.map_or(old_limit, u64::from);
+                for check in self.checks.values_mut().filter(|check| check.project == project.0) {
+                    check.lose(old_limit.min(changed.log_limit));
+                }
+                self.projects.insert(project.0, changed);
+                Ok(Answered::Project(project.0))
+            }
+            Command::DeleteProject(id) => {
+                self.projects.remove(&id.0).ok_or(Refusal::NotFound)?;
+                self.checks.retain(|_, check| check.project != id.0);
+                self.channels.retain(|_, channel| channel.project != id.0);
+                self.keys.retain(|_, (project, _)| *project != id.0);
+                Ok(Answered::Done)
+            }
+            Command::CreateKey(project, secret) => {
+                self.projects.get(&project.0).ok_or(Refusal::NotFound)?;
+                let id = self.id();
+                self.keys.insert(id, (project.0, secret.clone()));
+                Ok(Answered::Key(id))
+            }
+            Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
+            Command::CreateChannel(request) => {
+                self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
+                let channel = Channel { project: request.project.0, uuid: request.uuid, name: request.name.as_ref().into() };
+                let id = self.id();
+                self.channels.insert(id, channel);
+                Ok(Answered::Channel(id))
+            }
+            Command::DeleteChannel(id) => {
+                self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
+                self.checks.values_mut().for_each(|check| drop(check.labels.channels.remove(&id.0)));
+                Ok(Answered::Done)
+            }
+        }
+    }
+
+    /// The latest moment that anyone can have seen.
+    pub(crate) fn latest(&self, now: i64) -> i64 {
+        self.checks.values().map(|check| check.story(now).latest()).max().unwrap_or_default()
+    }
+
+    fn id(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    fn check(&mut self, id: u64) -> Result<&mut Check, Refusal> {
+        self.checks.get_mut(&id).ok_or(Refusal::NotFound)
+    }
+
+    fn free_name(&self, name: &str) -> Result<(), Refusal> {
+        if self.projects.values().any(|project| project.name == name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
+    }
+
+    fn is_full(&self, project: u64, factor: usize) -> bool {
+        let count = self.checks.values().filter(|check| check.project == project).count();
+        self.projects[&project].check_limit.is_some_and(|limit| count >= factor * limit as usize)
+    }
+
+    fn ping(&mut self, request: &PingRequest, now: i64) -> Answer {
+        let (id, answered) = match &request.target {
+            Target::Uuid(uuid) => {
+                let found = self.checks.iter().find(|(_, check)| check.names.uuid == *uuid);
+                (*found.ok_or(Refusal::NotFound)?.0, Answered::Pinged)
+            }
+            Target::Slug { key, slug, create } => {
+                let owner = self.keys.values().find(|(_, secret)| *secret == Secret::Ping(key.clone()));
+                let project = owner.ok_or(Refusal::NotFound)?.0;
+                let named = |check: &Check| check.project == project && check.labels.slug == slug.as_str();
+                let found: Vec<_> = self.checks.iter().filter(|(_, check)| named(check)).map(|(id, _)| *id).collect();
+                match (found.as_slice(), create) {
+                    ([id], _) => (*id, Answered::Pinged),
+                    ([], Some(names)) if !self.is_full(project, 2) => {
+                        let edit = Edit { channels: Some(ChannelChoice::All), ..Edit::default() };
+                        let id = self.insert(project, *names, &edit, now)?;
+                        let labels = &mut self.check(id)?.labels;
+                        (labels.name, labels.slug) = (slug.as_str().into(), slug.as_str().into());
+                        (id, Answered::PingedNew)
+                    }
+                    ([], _) => return Err(Refusal::NotFound),
+                    _ => return Err(Refusal::AmbiguousSlug),
+                }
+            }
+        };
+        let stored = match &request.signal {
+            Signal::Http(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
+            Signal::Email { .. } => request.body.clone(),
+        };
+        let PingRequest { signal, origin, rid, .. } = request.clone();
+        let sent = Bytes::clone(&request.body);
+        self.check(id)?.history.push((now, Event::Ping { signal, method: origin.method, rid, sent, stored }));
+        Ok(answered)
+    }
+
+    fn create(&mut self, request: &CreateCheck, now: i64) -> Answer {
+        let project = request.project.0;
+        self.projects.get(&project).ok_or(Refusal::NotFound)?;
+        let matches = |check: &Check| {
+            let labels = &check.labels;
+            let edit = &request.edit;
+            check.project == project
+                && request.unique.iter().all(|field| match field {
+                    UniqueField::Name => edit.name.as_ref().is_some_and(|name| name.as_str() == labels.name),
+                    UniqueField::Slug => edit.slug.as_ref().is_some_and(|slug| slug.as_str() == labels.slug),
+                    UniqueField::Tags => edit.tags.as_ref().is_some_and(|tags| tags.as_str() == labels.tags),
+                    UniqueField::Timeout => edit.timeout.is_some_and(|timeout| timeout.get() == check.timeout),
+                    UniqueField::Grace => edit.grace.is_some_and(|grace| grace.get() == check.rules.grace),
+                })
+        };
+        let oldest = self.checks.iter().find(|(_, check)| !request.unique.is_empty() && matches(check));
+        if let Some((id, _)) = oldest {
+            return self.update(*id, &request.edit, now);
+        }
+        if self.is_full(project, 1) {
+            return Err(Refusal::CheckLimit);
+        }
+        self.insert(project, request.names, &request.edit, now).map(Answered::Created)
+    }
+
+    fn insert(&mut self, project: u64, names: CheckNames, edit: &Edit, now: i64) -> Result<u64, Refusal> {
+        let rules = Rules {
+            period: Period::Seconds(86_400),
+            grace: 3600,
+            manual_resume: false,
+            post_only: false,
+            keywords: false,
+            filter_subject: false,
+            filter_body: false,
+            filter_http_body: false,
+            default_fail: false,
+        };
+        let labels = Labels::default();
+        let mut check =
+            Check { names, project, labels, timeout: 86_400, rules, created: now, first_rules: rules, history: Vec::new(), lost: 0 };
+        self.edit(&mut check, edit)?;
+        check.first_rules = check.rules;
+        let id = self.id();
+        self.checks.insert(id, check);
+        Ok(id)
+    }
+
+    fn update(&mut self, id: u64, edit: &Edit, now: i64) -> Answer {
+        let mut check = self.check(id)?.clone();
+        self.edit(&mut check, edit)?;
+        check.history.push((now, Event::NewRules(check.rules)));
+        self.checks.insert(id, check);
+        Ok(Answered::Check(id))
+    }
+
+    fn edit(&self, check: &mut Check, edit: &Edit) -> Result<(), Refusal> {
+        let Check { labels, rules, project, timeout, .. } = check;
+        let own: Vec<_> = self.channels.iter().filter(|(_, channel)| channel.project == *project).collect();
+        match &edit.channels {
+            None => {}
+            Some(ChannelChoice::All) => labels.channels = own.iter().map(|(id, _)| **id).collect(),
+            Some(ChannelChoice::Listed(items)) => {
+                let mut chosen = BTreeSet::new();
+                for item in items {
+                    if item.is_empty() {
+                        return Err(Refusal::EmptyChannel);
+                    }
+                    let names = |channel: &Channel| channel.name == **item || channel.uuid.to_string() == **item;
+                    match own.iter().filter(|(_, channel)| names(channel)).collect::<Vec<_>>().as_slice() {
+                        [] => return Err(Refusal::InvalidChannel(item.clone())),
+                        [(id, _)] => drop(chosen.insert(**id)),
+                        _ => return Err(Refusal::AmbiguousChannel(item.clone())),
+                    }
+                }
+                labels.channels = chosen;
+            }
+        }
+        let texts = [
+            (edit.name.as_ref().map(|name| name.as_str()), &mut labels.name),
+            (edit.slug.as_ref().map(|slug| slug.as_str()), &mut labels.slug),
+            (edit.tags.as_ref().map(|tags| tags.as_str()), &mut labels.tags),
+            (edit.desc.as_deref(), &mut labels.desc),
+        ];
+        for (new, old) in texts {
+            if let Some(new) = new {
+                *old = new.into();
+            }
+        }
+        if let Some(schedule) = &edit.schedule {
+            rules.period = match schedule.text() {
+                "*/5 * * * *" => Period::EveryFiveMinutes,
+                "0 3 * * *" => Period::AtThree,
+                _ => Period::Over,
+            };
+        } else if let Some(seconds) = edit.timeout {
+            *timeout = seconds.get();
+            rules.period = Period::Seconds(*timeout);
+        }
+        rules.grace = edit.grace.map_or(rules.grace, |grace| grace.get());
+        rules.keywords |= edit.start_kw.is_some();
+        let switches = [
+            (edit.manual_resume, &mut rules.manual_resume),
+            (edit.post_only, &mut rules.post_only),
+            (edit.filter_subject, &mut rules.filter_subject),
+            (edit.filter_body, &mut rules.filter_body),
+            (edit.filter_http_body, &mut rules.filter_http_body),
+            (edit.filter_default_fail, &mut rules.default_fail),
+        ];
+        for (new, old) in switches {
+            *old = new.unwrap_or(*old);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! What the history of a check comes to, told from its first event every time it is asked for: no state is carried from one question to
+//! the next, and no code is shared with the engine.
+
+use bytes::Bytes;
+use overdue::domain::check::{Shown, Status};
+use overdue::domain::ping::{Kind, Method};
+use overdue::engine::command::Signal;
+use uuid::Uuid;
+
+const SECOND: i64 = 1_000_000;
+
+/// When the next ping is expected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Period {
+    Seconds(i64),
+    /// `*/5 * * * *`
+    EveryFiveMinutes,
+    /// `0 3 * * *`
+    AtThree,
+    /// An OnCalendar expression whose only moment has passed.
+    Over,
+}
+
+/// What of a check's settings decides about pings and deadlines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rules {
+    pub(crate) period: Period,
+    pub(crate) grace: i64,
+    pub(crate) manual_resume: bool,
+    pub(crate) post_only: bool,
+    /// Whether the keywords `GO`, `OK` and `ERR` are set; otherwise there are none.
+    pub(crate) keywords: bool,
+    pub(crate) filter_subject: bool,
+    pub(crate) filter_body: bool,
+    pub(crate) filter_http_body: bool,
+    pub(crate) default_fail: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Ping { signal: Signal, method: Method, rid: Option<Uuid>, sent: Bytes, stored: Bytes },
+    NewRules(Rules),
+    Pause,
+    Resume,
+}
+
+/// A logged ping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) n: u64,
+    pub(crate) at: i64,
+    pub(crate) kind: Kind,
+    pub(crate) method: Method,
+    pub(crate) rid: Option<Uuid>,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    rules: Rules,
+    pub(crate) status: Status,
+    pub(crate) last_ping: Option<i64>,
+    pub(crate) run: Option<(i64, Option<Uuid>)>,
+    pub(crate) last_duration: Option<i64>,
+    pub(crate) log: Vec<Entry>,
+    /// Moment, status before, status after.
+    pub(crate) flips: Vec<(i64, Status, Status)>,
+    changed: i64,
+}
+
+impl Story {
+    pub(crate) fn told(created: i64, rules: Rules, history: &[(i64, Event)], now: i64) -> Self {
+        let mut story = Self {
+            rules,
+            status: Status::New,
+            last_ping: None,
+            run: None,
+            last_duration: None,
+            log: Vec::new(),
+            flips: Vec::new(),
+            changed: created,
+        };
+        for (at, event) in history {
+            story.wait_until(*at);
+            story.meet(event, *at);
+            story.wait_until(*at);
+        }
+        story.wait_until(now);
+        story
+    }
+
+    /// Time alone takes a check down, at its deadline, but never before the change that came last.
+    fn wait_until(&mut self, now: i64) {
+        if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
+            self.turn(Status::Down, deadline.max(self.changed));
+        }
+    }
+
+    fn meet(&mut self, event: &Event, now: i64) {
+        match event {
+            Event::NewRules(rules) => self.rules = *rules,
+            Event::Pause => {
+                self.run = None;
+                self.turn(Status::Paused, now);
+            }
+            Event::Resume => {
+                self.last_ping = None;
+                self.run = None;
+                self.turn(Status::New, now);
+            }
+            Event::Ping { signal, method, rid, sent, stored } => {
+                let kind = self.kind(signal, *method, sent);
+                self.log.push(Entry { n: self.log.len() as u64 + 1, at: now, kind, method: *method, rid: *rid, body: stored.clone() });
+                match kind {
+                    Kind::Start => self.run = Some((now, *rid)),
+                    Kind::Success | Kind::Fail => self.finish(kind, *rid, now),
+                    Kind::Log | Kind::Ignored => {}
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, kind: Kind, rid: Option<Uuid>, now: i64) {
+        self.last_ping = Some(now);
+        let run = self.run;
+        let (duration, goes_on) = match (run, rid, kind) {
+            (None, _, _) => (None, false),
+            (Some((start, started_by)), rid, _) if started_by == rid => (Some(now - start), false),
+            (Some(_), Some(_), Kind::Success) => (None, true),
+            (Some(_), _, _) => (None, false),
+        };
+        self.last_duration = duration;
+        self.run = run.filter(|_| goes_on);
+        self.turn(if kind == Kind::Success { Status::Up } else { Status::Down }, now);
+    }
+
+    fn kind(&self, signal: &Signal, method: Method, sent: &Bytes) -> Kind {
+        let rules = &self.rules;
+        if self.status == Status::Paused && rules.manual_resume {
+            return Kind::Ignored;
+        }
+        match signal {
+            Signal::Http(_) if rules.post_only && method != Method::Post => Kind::Ignored,
+            Signal::Http(_) if rules.filter_http_body => self.by_keywords(&String::from_utf8_lossy(&sent[..sent.len().min(10_000)])),
+            Signal::Http(kind) => *kind,
+            Signal::Email { .. } if !rules.filter_subject && !rules.filter_body => Kind::Success,
+            Signal::Email { subject, text } => {
+                let searched = [(rules.filter_subject, subject), (rules.filter_body, text)];
+                let searched: Vec<_> = searched.iter().filter(|(on, _)| *on).map(|(_, text)| text.as_ref()).collect();
+                self.by_keywords(&searched.join("\n"))
+            }
+        }
+    }
+
+    fn by_keywords(&self, text: &str) -> Kind {
+        let words = [("ERR", Kind::Fail), ("OK", Kind::Success), ("GO", Kind::Start)];
+        let found = words.into_iter().find(|(word, _)| self.rules.keywords && text.contains(word));
+        found.map_or(if self.rules.default_fail { Kind::Fail } else { Kind::Ignored }, |(_, kind)| kind)
+    }
+
+    fn turn(&mut self, to: Status, at: i64) {
+        if self.status != to {
+            self.flips.push((at, self.status, to));
+            self.changed = at;
+            self.status = to;
+        }
+    }
+
+    fn grace_start(&self) -> Option<i64> {
+        let last_ping = self.last_ping.filter(|_| self.status == Status::Up)?;
+        let day = 86_400 * SECOND;
+        match self.rules.period {
+            Period::Seconds(seconds) => Some(last_ping + seconds * SECOND),
+            Period::EveryFiveMinutes => Some((last_ping / (300 * SECOND) + 1) * 300 * SECOND),
+            Period::AtThree => {
+                let three = last_ping / day * day + 3 * 3600 * SECOND;
+                Some(if three > last_ping { three } else { three + day })
+            }
+            Period::Over => None,
+        }
+    }
+
+    /// What is waited for: the expected ping, or the end of the run counted from its start.
+    pub(crate) fn next_ping(&self) -> Option<i64> {
+        let start = self.run.map(|(start, _)| start);
+        [self.grace_start(), start].into_iter().flatten().min().filter(|_| self.status != Status::Down)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        self.next_ping().map(|from| from + self.rules.grace * SECOND)
+    }
+
+    pub(crate) fn shown(&self, now: i64) -> Shown {
+        let grace = self.rules.grace * SECOND;
+        if self.run.is_some_and(|(start, _)| now >= start + grace) {
+            return Shown::Down;
+        }
+        match (self.status, self.grace_start()) {
+            (Status::New, _) => Shown::New,
+            (Status::Paused, _) => Shown::Paused,
+            (Status::Down, _) => Shown::Down,
+            (Status::Up, Some(start)) if now >= start + grace => Shown::Down,
+            (Status::Up, Some(start)) if now >= start => Shown::Grace,
+            (Status::Up, _) => Shown::Up,
+        }
+    }
+
+    /// The latest moment that anyone can have seen.
+    pub(crate) fn latest(&self) -> i64 {
+        self.log.last().map_or(self.changed, |entry| entry.at.max(self.changed))
+    }
+}

@@ -1,0 +1,189 @@
+//! What must be true whenever anyone looks: the engine, in memory and in the file, is what the model says, and nothing else.
+
+use overdue::domain::check::Check;
+use overdue::domain::moment::Moment;
+use overdue::engine::Handle;
+
+use super::model::{self, Labels, Model};
+use super::story::{Entry, Period, Story};
+
+/// A deadline may be noticed this much later (microseconds): the wheel's tick.
+const TICK: i64 = 1 << 16;
+
+/// Fails with the sentence that says what differs.
+macro_rules! same {
+    ($found:expr, $expected:expr, $($what:tt)*) => {
+        match (&$found, &$expected) {
+            (found, expected) if *found == *expected => {}
+            (found, expected) => return Err(format!("{}: found {found:?}, expected {expected:?}", format_args!($($what)*))),
+        }
+    };
+}
+pub(crate) use same;
+
+type Verdict = Result<(), String>;
+
+/// Compares all that is in memory, where every deadline up to `noticed` must have been noticed, and returns each check with the story that
+/// it fits.
+pub(crate) fn memory<'a>(
+    model: &'a Model,
+    handle: &Handle,
+    now: i64,
+    noticed: i64,
+) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
+    let state = handle.state();
+    let projects: Vec<_> = state.households().map(|household| household.project.id.0).collect();
+    same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
+    for household in state.households() {
+        let id = household.project.id.0;
+        let (found, expected) = (&household.project, &model.projects[&id]);
+        same!(found.name.as_str(), expected.name, "name of project {id}");
+        same!(found.check_limit, expected.check_limit, "check limit of project {id}");
+        same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
+        let channels: Vec<_> = household.channels.values().map(|channel| (channel.id.0, channel.uuid, channel.name.to_string())).collect();
+        let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
+        let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.clone())).collect();
+        same!(channels, own, "channels of project {id}");
+        let checks: Vec<_> = household.checks.iter().map(|id| id.0).collect();
+        let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
+        same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
+    }
+    let keys: Vec<_> = state.keys().map(|key| (key.id.0, key.project.0, key.secret.clone())).collect();
+    let expected: Vec<_> = model.keys.iter().map(|(id, (project, secret))| (*id, *project, secret.clone())).collect();
+    same!(keys, expected, "keys");
+    same!(state.checks().len(), model.checks.len(), "number of checks");
+    let mut checks = Vec::new();
+    for (id, expected) in &model.checks {
+        let found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?;
+        same!(found.id.0, *id, "number of a check");
+        // What was due within the last tick may or may not have been noticed.
+        let story = check(found, expected, now, noticed - TICK)?;
+        checks.push((found.clone(), expected, story));
+    }
+    Ok(checks)
+}
+
+/// Compares a check, which has noticed every deadline up to `noticed` and none after `now`; the story that it fits.
+pub(crate) fn check(check: &Check, expected: &model::Check, now: i64, noticed: i64) -> Result<Story, String> {
+    let id = check.id.0;
+    let names = (check.project.0, check.uuid, check.badge);
+    same!(names, (expected.project, expected.names.uuid, expected.names.badge), "names of check {id}");
+    settings(check, expected).map_err(|difference| format!("check {id}: {difference}"))?;
+    let stories = [now, noticed].map(|until| expected.story(until));
+    let differences = stories.each_ref().map(|story| life(check, story, now));
+    let fitting = stories.into_iter().zip(&differences).find(|(_, difference)| difference.is_ok());
+    fitting.map(|(story, _)| story).ok_or_else(|| format!("check {id}: {differences:?}"))
+}
+
+fn settings(check: &Check, expected: &model::Check) -> Verdict {
+    let settings = &check.settings;
+    let labels = Labels {
+        name: settings.name.as_str().into(),
+        slug: settings.slug.as_str().into(),
+        tags: settings.tags.as_str().into(),
+        desc: settings.desc.as_ref().into(),
+        channels: settings.channels.iter().map(|channel| channel.0).collect(),
+    };
+    same!(labels, expected.labels, "labels");
+    same!(settings.channels.len(), labels.channels.len(), "channels, each once");
+    let schedule = match expected.rules.period {
+        Period::Seconds(_) => None,
+        Period::EveryFiveMinutes => Some("*/5 * * * *"),
+        Period::AtThree => Some("0 3 * * *"),
+        Period::Over => Some("2020-01-01"),
+    };
+    same!(settings.schedule.as_ref().map(|schedule| schedule.text()), schedule, "schedule");
+    same!((settings.timeout.get(), settings.grace.get()), (expected.timeout, expected.rules.grace), "periods");
+    let filters = settings.filters;
+    let rules = &expected.rules;
+    same!(
+        [settings.manual_resume, settings.post_only, filters.subject, filters.body, filters.http_body, filters.default_fail],
+        [rules.manual_resume, rules.post_only, rules.filter_subject, rules.filter_body, rules.filter_http_body, rules.default_fail],
+        "switches"
+    );
+    same!(!settings.failure_kw.is_empty(), rules.keywords, "keywords");
+    Ok(())
+}
+
+fn life(check: &Check, story: &Story, now: i64) -> Verdict {
+    let state = &check.state;
+    same!(state.n_pings, story.log.len() as u64, "n_pings");
+    same!(state.status, story.status, "stored status");
+    same!(state.last_ping.map(Moment::micros), story.last_ping, "last_ping");
+    same!(state.run.map(|run| (run.start.micros(), run.rid)), story.run, "run");
+    same!(state.last_duration, story.last_duration, "last_duration");
+    same!(state.next_ping().map(Moment::micros), story.next_ping(), "next_ping");
+    same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");
+    for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
+        let at = now + later * 1_000_000;
+        same!(state.shown(&check.settings, Moment::from_micros(at)), story.shown(at), "status {later} s later");
+    }
+    Ok(())
+}
+
+/// Compares all that is in memory and in the file. `latest` is the latest time at which anything may have been pruned.
+pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, latest: i64) -> Verdict {
+    for (check, expected, story) in memory(model, handle, now, now)? {
+        let id = check.id.0;
+        let log_limit = model.projects[&expected.project].log_limit;
+        pings(handle, &check, expected, &story.log, log_limit).map_err(|difference| format!("check {id}: {difference}"))?;
+        flips(handle, &check, &story, latest).map_err(|difference| format!("check {id}: {difference}"))?;
+    }
+    Ok(())
+}
+
+fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry], log_limit: u64) -> Verdict {
+    let found = handle.pings(check).map_err(|error| format!("its pings cannot be read: {error}"))?;
+    let pings = log.len() as u64;
+    let first_visible = pings.saturating_sub(log_limit) + 1;
+    let first_certain = first_visible.max(expected.lost + 1);
+    let first_found = pings + 1 - found.len() as u64;
+    if first_found > first_certain || first_found < first_visible {
+        return Err(format!("{} of {pings} pings are listed, limit {log_limit}, {} once beyond it", found.len(), expected.lost));
+    }
+    for (ping, entry) in found.iter().zip(log.iter().rev()) {
+        let body = handle.body(check, ping.n).map_err(|error| format!("a body cannot be read: {error}"))?;
+        same!(ping.body_len as usize, entry.body.len(), "length of body {}", ping.n);
+        let logged = Entry {
+            n: ping.n,
+            at: ping.at.micros(),
+            kind: ping.kind,
+            method: ping.origin.method,
+            rid: ping.rid,
+            body: body.unwrap_or_default().into(),
+        };
+        same!(logged, *entry, "logged ping");
+    }
+    for n in [0, first_visible.saturating_sub(1), pings + 1, u64::MAX] {
+        same!(handle.body(check, n).map_err(|error| error.to_string())?, None, "body {n} beyond the log");
+    }
+    Ok(())
+}
+
+fn flips(handle: &Handle, check: &Check, story: &Story, latest: i64) -> Verdict {
+    let found = handle.flips(check, Moment::from_micros(i64::MIN)).map_err(|error| format!("its flips cannot be read: {error}"))?;
+    for (flip, expected) in found.iter().zip(story.flips.iter().rev()) {
+        same!((flip.at.micros(), flip.from, flip.to), *expected, "flip");
+    }
+    let kept_from = months_before(latest, 2);
+    let certain = story.flips.iter().filter(|(at, ..)| *at >= kept_from).count();
+    if found.len() < certain || found.len() > story.flips.len() {
+        return Err(format!("{} flips are kept of {}, of which {certain} must be", found.len(), story.flips.len()));
+    }
+    for pair in found.windows(2) {
+        if pair[0].from != pair[1].to || pair[0].at < pair[1].at {
+            return Err(format!("flips do not follow each other: {pair:?}"));
+        }
+    }
+    let since = story.flips.last().map_or(0, |(at, ..)| *at);
+    let newest = handle.flips(check, Moment::from_micros(since)).map_err(|error| error.to_string())?;
+    same!(newest.len(), found.iter().filter(|flip| flip.at.micros() >= since).count(), "flips from a moment on");
+    Ok(())
+}
+
+/// When the month began that lies so many months before a moment.
+fn months_before(moment: i64, months: i64) -> i64 {
+    let date = jiff::Timestamp::from_microsecond(moment).unwrap().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let first = date.first_of_month().saturating_sub(jiff::Span::new().months(months));
+    first.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp().as_microsecond()
+}

@@ -1,0 +1,377 @@
+//! A world with a clock, a disk and an engine in it, to which everything happens that can happen; beside it the model of what it is to be.
+
+use std::sync::Arc;
+
+use overdue::clock::{Clock, ManualClock};
+use overdue::domain::ids::{Arrival, ProjectId};
+use overdue::domain::moment::Moment;
+use overdue::domain::project::{KeyHash, Secret};
+use overdue::engine::command::{Command, Outcome, Refusal, Unavailable};
+use overdue::engine::{self, Config, Handle, Thresholds, Writer};
+use overdue::random::Random;
+use overdue::store::{Mark, Store, StoreError};
+
+use super::commands;
+use super::dice::Dice;
+use super::model::{self, Answered, BODY_LIMIT, Model};
+use super::verify::{self, same};
+use crate::disk::{Disk, Operation};
+
+/// 2026-11-20T00:00:00Z in seconds.
+const BEGINNING: i64 = 1_795_132_800;
+const SECOND: i64 = 1_000_000;
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+type Verdict = Result<(), String>;
+
+/// What has happened.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Tally {
+    pub(crate) commands: u32,
+    pub(crate) batches: u32,
+    pub(crate) cuts: u32,
+    pub(crate) clean_stops: u32,
+    pub(crate) failures: u32,
+    /// Batches of which no answer said whether they are there, and how many were not.
+    pub(crate) in_doubt: u32,
+    pub(crate) missing: u32,
+    /// Restarts that found a checkpoint, a log with its old end swept away, and entries that the sweep had kept.
+    pub(crate) checkpoints: u32,
+    pub(crate) swept: u32,
+    pub(crate) kept: u32,
+}
+
+pub(crate) struct World {
+    dice: Dice,
+    disk: Disk,
+    clock: Arc<ManualClock>,
+    engine: Option<(Handle, Writer)>,
+    model: Model,
+    /// What the model was to become by commands whose callers were not told.
+    in_doubt: Option<Model>,
+    /// The time of the last command; microseconds.
+    stamp: i64,
+    /// The time up to which every deadline has been noticed; microseconds.
+    noticed: i64,
+    /// The latest time that any clock has shown; microseconds.
+    latest: i64,
+    pub(crate) tally: Tally,
+}
+
+/// Commands that are submitted together, what each is to answer, and what all come to.
+struct Plan {
+    now: i64,
+    commands: Vec<Command>,
+    answers: Vec<(Result<Answered, Refusal>, Option<model::Check>)>,
+    after: Model,
+}
+
+impl Plan {
+    fn add(&mut self, command: Command) {
+        let deleted = if let Command::DeleteCheck(id) = &command { self.after.checks.get(&id.0).cloned() } else { None };
+        let answer = self.after.apply(&command, self.now);
+        let check = match &answer {
+            Ok(Answered::Check(id) | Answered::Created(id)) => self.after.checks.get(id).cloned().or(deleted),
+            _ => None,
+        };
+        self.commands.push(command);
+        self.answers.push((answer, check));
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, disk: Disk) -> Result<Self, String> {
+        let dice = Dice::seeded(seed);
+        let clock = ManualClock::at(Moment::from_secs(BEGINNING));
+        let (model, in_doubt, tally) = (Model::default(), None, Tally::default());
+        let stamp = BEGINNING * 1_000_000;
+        let mut world = Self { dice, disk, clock, engine: None, model, in_doubt, stamp, noticed: stamp, latest: stamp, tally };
+        world.open()?;
+        let mut plan = world.empty_plan();
+        commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
+        world.carry_out(plan)?;
+        Ok(world)
+    }
+
+    /// Lets one thing happen.
+    pub(crate) fn step(&mut self) -> Verdict {
+        if self.move_clock() {
+            // How far it counts is for the engine to say, which may have stamped what left no trace.
+            self.witness()?;
+        }
+        match self.dice.below(100) {
+            0..66 => {
+                let plan = self.plan();
+                self.carry_out(plan)
+            }
+            66..72 => {
+                self.idle()?;
+                self.verify()
+            }
+            72..76 => self.stop_and_start(),
+            76..83 => self.fail_for_a_while(),
+            _ => self.cut_power(),
+        }
+    }
+
+    /// Stops and starts once more, and compares everything for the last time.
+    pub(crate) fn finish(&mut self) -> Verdict {
+        self.stop_and_start()
+    }
+
+    fn engine(&mut self) -> &mut (Handle, Writer) {
+        self.engine.as_mut().expect("the engine is open")
+    }
+
+    fn clock_micros(&self) -> i64 {
+        Clock::Manual(Arc::clone(&self.clock)).now().micros()
+    }
+
+    /// The time at which a command would be stamped.
+    fn now(&self) -> i64 {
+        self.stamp.max(self.clock_micros())
+    }
+
+    /// Moves the clock, mostly forward; whether it was set back.
+    fn move_clock(&mut self) -> bool {
+        let dice = &self.dice;
+        let fraction = dice.below(1_000_000) as i64;
+        let micros = match dice.below(100) {
+            0..30 => 0,
+            30..60 => dice.below(90) as i64 * SECOND + fraction,
+            60..75 => dice.below(HOUR) as i64 * SECOND + fraction,
+            75..85 => dice.below(DAY) as i64 * SECOND + fraction,
+            85..88 => dice.below(70 * DAY) as i64 * SECOND + fraction,
+            88..93 => -(dice.below(HOUR) as i64) * SECOND - fraction,
+            93..95 => -(dice.below(2 * DAY) as i64) * SECOND - fraction,
+            // Deadlines are met to the microsecond.
+            95..98 => 60 * SECOND,
+            _ => HOUR as i64 * SECOND,
+        };
+        let now = self.clock_micros() + micros;
+        self.clock.set(Moment::from_micros(now));
+        self.latest = self.latest.max(now);
+        micros < 0
+    }
+
+    fn open(&mut self) -> Verdict {
+        let config = Config {
+            medium: self.disk.medium(),
+            clock: Clock::Manual(Arc::clone(&self.clock)),
+            random: Random::seeded(self.dice.below(u64::MAX)),
+            ping_body_limit: BODY_LIMIT,
+            thresholds: Thresholds { slice: 4, least_tail: 20, tail_per_check: 2, slack: 6 },
+        };
+        self.engine = Some(engine::open(config).map_err(|error| format!("the database cannot be opened: {error}"))?);
+        Ok(())
+    }
+
+    fn empty_plan(&self) -> Plan {
+        Plan { now: self.now(), commands: Vec::new(), answers: Vec::new(), after: self.model.clone() }
+    }
+
+    fn plan(&self) -> Plan {
+        let mut plan = self.empty_plan();
+        for _ in 0..=self.dice.below(8) {
+            plan.add(commands::some_command(&self.dice, &plan.after));
+        }
+        plan
+    }
+
+    /// Submits commands together, and returns their answers; none at all when the disk does not take what they come to.
+    fn ask(&mut self, commands: &[Command]) -> Result<Vec<Result<Outcome, Refusal>>, String> {
+        self.tally.batches += 1;
+        self.tally.commands += commands.len() as u32;
+        let (handle, writer) = self.engine();
+        let replies: Vec<_> = commands.iter().map(|command| handle.submit(command.clone())).collect();
+        same!(writer.step(false), Ok(true), "a step of the writer");
+        let mut answers = Vec::new();
+        for (reply, command) in replies.into_iter().zip(commands) {
+            let mut reply = reply.map_err(|unavailable| format!("{command:?} was not taken: {unavailable:?}"))?;
+            match reply.try_recv().map_err(|error| format!("{command:?} was left without an answer: {error}"))? {
+                Ok(answer) => answers.push(answer),
+                Err(Unavailable::Storage) => {}
+                Err(unavailable) => return Err(format!("{command:?} was not carried out: {unavailable:?}")),
+            }
+        }
+        if !answers.is_empty() {
+            same!(answers.len(), commands.len(), "answers of a batch");
+        }
+        Ok(answers)
+    }
+
+    /// Submits what is planned; whether it was carried out, and was what the model says.
+    fn submit(&mut self, plan: &Plan) -> Result<bool, String> {
+        let answers = self.ask(&plan.commands)?;
+        for ((answer, (expected, check)), command) in answers.iter().zip(&plan.answers).zip(&plan.commands) {
+            same!(answer.as_ref().map(Answered::from).map_err(Refusal::clone), *expected, "answer to {command:?}");
+            if let (Ok(Outcome::Check(found) | Outcome::Created(found)), Some(expected)) = (answer, check) {
+                verify::check(found, expected, plan.now, plan.now).map_err(|difference| format!("answer to {command:?}: {difference}"))?;
+            }
+        }
+        if !answers.is_empty() {
+            self.noticed = plan.now;
+        }
+        Ok(!answers.is_empty())
+    }
+
+    fn carry_out(&mut self, plan: Plan) -> Verdict {
+        same!(self.submit(&plan)?, true, "whether a sound disk takes what is written");
+        (self.model, self.stamp) = (plan.after, plan.now);
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Verdict {
+        for _ in 0..2 {
+            same!(self.engine().1.step(false), Ok(true), "an idle step of the writer");
+        }
+        self.noticed = self.now();
+        Ok(())
+    }
+
+    /// Compares everything.
+    fn verify(&mut self) -> Verdict {
+        let (now, latest) = (self.now(), self.latest);
+        let (handle, writer) = self.engine.as_ref().expect("the engine is open");
+        same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
+        same!(handle.is_writable(), true, "whether the engine can write");
+        verify::everything(&self.model, handle, now, latest)
+    }
+
+    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there.
+    fn witness(&mut self) -> Verdict {
+        let secret = Secret::ReadOnly(KeyHash(self.dice.random().bytes()));
+        let commands = [commands::witness_ping(&self.model), Command::CreateKey(ProjectId(1), secret)];
+        let answers: Vec<_> =
+            self.ask(&commands)?.iter().map(|answer| answer.as_ref().map(Answered::from).map_err(Refusal::clone)).collect();
+        let uuid = self.model.checks[&commands::WITNESS].names.uuid;
+        let handle = &self.engine().0;
+        let check = handle.state().check_by_uuid(uuid).cloned();
+        let pings = check.as_ref().map(|check| handle.pings(check)).transpose().map_err(|error| error.to_string())?;
+        let stamp = pings.iter().flatten().next().ok_or("the ping just logged is not listed")?.at.micros();
+        let (clock, latest) = (self.clock_micros(), self.latest);
+        if stamp < clock || stamp > latest {
+            return Err(format!("a command is stamped {stamp} at {clock}, and it was never later than {latest}"));
+        }
+        self.stamp = stamp;
+        self.idle()?;
+        let (in_doubt, before) = (self.in_doubt.take(), self.model.clone());
+        self.tally.in_doubt += u32::from(in_doubt.is_some());
+        let mut differences = Vec::new();
+        for model in in_doubt.into_iter().chain([before]) {
+            match self.fits(model, &commands, &answers) {
+                Ok(()) => {
+                    self.tally.missing += differences.len() as u32;
+                    return Ok(());
+                }
+                Err(difference) => differences.push(difference),
+            }
+        }
+        Err(differences.join("\nand without what is in doubt: "))
+    }
+
+    /// Takes over a model that has yet to carry out the latest commands, and compares everything.
+    fn fits(&mut self, model: Model, commands: &[Command], answers: &[Result<Answered, Refusal>]) -> Verdict {
+        let earlier = model.latest(self.stamp);
+        self.model = model;
+        if self.stamp < earlier {
+            return Err(format!("a command is stamped {}, earlier than {earlier}", self.stamp));
+        }
+        let expected: Vec<_> = commands.iter().map(|command| self.model.apply(command, self.stamp)).collect();
+        same!(answers, expected.as_slice(), "answers to {commands:?}");
+        self.verify()
+    }
+
+    fn stop_and_start(&mut self) -> Verdict {
+        self.tally.clean_stops += 1;
+        let (handle, mut writer) = self.engine.take().expect("the engine is open");
+        handle.close();
+        same!(handle.submit(commands::witness_ping(&self.model)).err(), Some(Unavailable::Stopping), "a command to one who stops");
+        let mut steps = 0;
+        while writer.step(false).map_err(|ended| format!("{ended:?}"))? {
+            steps += 1;
+            same!(steps < 10_000, true, "whether the writer comes to an end");
+        }
+        drop((handle, writer));
+        // What a clean stop leaves needs no replay, and no further sync.
+        self.disk.power_off();
+        self.disk.power_on(&self.dice);
+        let store = Store::open(&self.disk.medium()).map_err(|error| error.to_string())?;
+        let left = || {
+            let snapshot = store.snapshot()?;
+            let checkpoint = Arrival(snapshot.mark(Mark::CheckpointArrival)?);
+            Ok((checkpoint, snapshot.pings_after(checkpoint)?.count(), snapshot.log_len()?, snapshot.kept_len()?))
+        };
+        let (checkpoint, tail, log_len, kept_len) = left().map_err(|error: StoreError| error.to_string())?;
+        same!(tail, 0, "pings beyond the checkpoint of a clean stop");
+        self.tally.checkpoints += u32::from(checkpoint.0 > 0);
+        self.tally.swept += u32::from(log_len < checkpoint.0);
+        self.tally.kept += u32::from(kept_len > 0);
+        drop(store);
+        self.move_clock();
+        self.open()?;
+        self.witness()
+    }
+
+    /// Lets some operations fail during a batch, and heals the disk after a while.
+    fn fail_for_a_while(&mut self) -> Verdict {
+        let operation = self.dice.pick(&Operation::ALL);
+        self.disk.fail(operation, self.dice.below(8) as u32);
+        let plan = self.plan();
+        if self.submit(&plan)? {
+            self.disk.heal();
+            (self.model, self.stamp) = (plan.after, plan.now);
+            return Ok(());
+        }
+        self.tally.failures += 1;
+        for _ in 0..=self.dice.below(3) {
+            let (handle, writer) = self.engine.as_mut().expect("the engine is open");
+            if handle.is_writable() {
+                break;
+            }
+            // Nothing that can be read is ahead of what was answered.
+            verify::memory(&self.model, handle, plan.now, self.noticed)
+                .map(drop)
+                .map_err(|difference| format!("while writes fail: {difference}"))?;
+            same!(writer.step(false), Ok(true), "a step while writes fail");
+        }
+        self.disk.heal();
+        self.in_doubt = Some(plan.after);
+        let (handle, writer) = self.engine();
+        for _ in 0..2 {
+            if !handle.is_writable() {
+                same!(writer.step(false), Ok(true), "a step that recovers");
+            }
+        }
+        same!(handle.is_writable(), true, "whether the service recovers with its disk");
+        self.witness()
+    }
+
+    /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
+    fn cut_power(&mut self) -> Verdict {
+        if self.dice.chance(80) {
+            self.disk.lose_power(self.dice.below(16) as u32);
+            let plan = self.plan();
+            if self.submit(&plan)? {
+                (self.model, self.stamp) = (plan.after, plan.now);
+            } else {
+                self.in_doubt = Some(plan.after);
+            }
+        }
+        loop {
+            self.tally.cuts += 1;
+            self.disk.power_off();
+            self.engine = None;
+            self.disk.power_on(&self.dice);
+            self.move_clock();
+            if !self.dice.chance(20) {
+                break;
+            }
+            self.disk.lose_power(self.dice.below(12) as u32);
+            let _ = self.open();
+        }
+        self.open()?;
+        self.witness()
+    }
+}
