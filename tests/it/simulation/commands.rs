@@ -154,7 +154,7 @@ fn edit(dice: &Dice, model: &Model) -> Edit {
         manual_resume: dice.maybe(15, switch),
         post_only: dice.maybe(10, switch),
         start_kw: keyword("GO"),
-        success_kw: keyword("xyz, OK"),
+        success_kw: keyword("never sent, OK"),
         failure_kw: keyword("ERR,"),
         filter_subject: dice.maybe(10, switch),
         filter_body: dice.maybe(10, switch),

@@ -42,10 +42,31 @@ pub(crate) struct Tally {
     pub(crate) kept: u32,
 }
 
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { commands, batches, cuts, clean_stops, failures, in_doubt, missing, checkpoints, swept, kept } = self;
+        for (count, more) in [
+            (commands, other.commands),
+            (batches, other.batches),
+            (cuts, other.cuts),
+            (clean_stops, other.clean_stops),
+            (failures, other.failures),
+            (in_doubt, other.in_doubt),
+            (missing, other.missing),
+            (checkpoints, other.checkpoints),
+            (swept, other.swept),
+            (kept, other.kept),
+        ] {
+            *count += more;
+        }
+    }
+}
+
 pub(crate) struct World {
     dice: Dice,
     disk: Disk,
     clock: Arc<ManualClock>,
+    thresholds: Thresholds,
     engine: Option<(Handle, Writer)>,
     model: Model,
     /// What the model was to become by commands whose callers were not told.
@@ -86,7 +107,13 @@ impl World {
         let clock = ManualClock::at(Moment::from_secs(BEGINNING));
         let (model, in_doubt, tally) = (Model::default(), None, Tally::default());
         let stamp = BEGINNING * 1_000_000;
-        let mut world = Self { dice, disk, clock, engine: None, model, in_doubt, stamp, noticed: stamp, latest: stamp, tally };
+        let thresholds = Thresholds {
+            slice: dice.pick(&[1, 4, 64]),
+            least_tail: dice.pick(&[3, 20, 100]),
+            tail_per_check: dice.pick(&[0, 2]),
+            slack: dice.pick(&[2, 6, 20]),
+        };
+        let mut world = Self { dice, disk, clock, thresholds, engine: None, model, in_doubt, stamp, noticed: stamp, latest: stamp, tally };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -138,16 +165,19 @@ impl World {
         let dice = &self.dice;
         let fraction = dice.below(1_000_000) as i64;
         let micros = match dice.below(100) {
-            0..30 => 0,
-            30..60 => dice.below(90) as i64 * SECOND + fraction,
-            60..75 => dice.below(HOUR) as i64 * SECOND + fraction,
-            75..85 => dice.below(DAY) as i64 * SECOND + fraction,
-            85..88 => dice.below(70 * DAY) as i64 * SECOND + fraction,
-            88..93 => -(dice.below(HOUR) as i64) * SECOND - fraction,
-            93..95 => -(dice.below(2 * DAY) as i64) * SECOND - fraction,
-            // Deadlines are met to the microsecond.
-            95..98 => 60 * SECOND,
-            _ => HOUR as i64 * SECOND,
+            0..20 => 0,
+            20..50 => dice.below(90) as i64 * SECOND + fraction,
+            50..60 => dice.below(HOUR) as i64 * SECOND + fraction,
+            60..70 => dice.below(DAY) as i64 * SECOND + fraction,
+            70..73 => dice.below(70 * DAY) as i64 * SECOND + fraction,
+            73..78 => -(dice.below(HOUR) as i64) * SECOND - fraction,
+            78..80 => -(dice.below(2 * DAY) as i64) * SECOND - fraction,
+            // A deadline, to the microsecond or about so.
+            _ => {
+                let stories = self.model.checks.values().map(|check| check.story(self.clock_micros()));
+                let deadlines: Vec<_> = stories.filter_map(|story| story.deadline()).chain([self.clock_micros()]).collect();
+                dice.pick(&deadlines) - self.clock_micros() + dice.pick(&[-1, 0, 0, 1, 1000, 70_000])
+            }
         };
         let now = self.clock_micros() + micros;
         self.clock.set(Moment::from_micros(now));
@@ -161,7 +191,7 @@ impl World {
             clock: Clock::Manual(Arc::clone(&self.clock)),
             random: Random::seeded(self.dice.below(u64::MAX)),
             ping_body_limit: BODY_LIMIT,
-            thresholds: Thresholds { slice: 4, least_tail: 20, tail_per_check: 2, slack: 6 },
+            thresholds: self.thresholds,
         };
         self.engine = Some(engine::open(config).map_err(|error| format!("the database cannot be opened: {error}"))?);
         Ok(())
