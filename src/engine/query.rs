@@ -2,6 +2,7 @@
 //!
 //! These calls may wait for the disk; an async door makes them on a thread that may block.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::Handle;
@@ -50,6 +51,12 @@ impl Handle {
 
     fn read<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let store: Arc<Store> = self.0.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Reopening)?;
-        query(&store.snapshot()?)
+        let found = store.snapshot().and_then(|snapshot| query(&snapshot));
+        if let Err(StoreError::Database(_)) = found {
+            // A database that failed to read answers nobody from then on: the writer is to reopen it, although nobody writes.
+            self.0.writable.store(false, Ordering::Relaxed);
+            self.0.queue.nudge();
+        }
+        found
     }
 }

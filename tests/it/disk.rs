@@ -2,6 +2,7 @@
 //!
 //! It keeps apart what reads see and what is there after a power cut: the state at the last sync, with any subset of the later writes,
 //! each of them whole, torn between sectors, or not there at all.
+#![allow(clippy::indexing_slicing, reason = "tests")]
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -141,7 +142,7 @@ impl Disk {
     /// Takes away of what was not synced whatever the dice say, and gives the power back.
     pub(crate) fn power_on(&self, dice: &Dice) {
         let platter = &mut *self.locked();
-        let share = || [0, 100, dice.below(101)][dice.below(3) as usize];
+        let share = || dice.pick(&[0, 100, dice.below(101)]);
         let (whole, torn) = if platter.syncs == Syncs::Late { (0, 0) } else { (share(), share()) };
         platter.late.clear();
         for step in platter.unsynced.drain(..) {

@@ -12,6 +12,8 @@ mod api;
 mod badges;
 mod openapi;
 mod disk;
+mod engine;
+mod faults;
 mod ping;
 mod server;
 mod simulation;

@@ -172,7 +172,9 @@ impl Model {
             }
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
-                self.checks.values_mut().for_each(|check| drop(check.labels.channels.remove(&id.0)));
+                for check in self.checks.values_mut() {
+                    check.labels.channels.remove(&id.0);
+                }
                 Ok(Answered::Done)
             }
         }
@@ -306,9 +308,9 @@ impl Model {
                     let names = |channel: &Channel| channel.name == **item || channel.uuid.to_string() == **item;
                     match own.iter().filter(|(_, channel)| names(channel)).collect::<Vec<_>>().as_slice() {
                         [] => return Err(Refusal::InvalidChannel(item.clone())),
-                        [(id, _)] => drop(chosen.insert(**id)),
+                        [(id, _)] => chosen.insert(**id),
                         _ => return Err(Refusal::AmbiguousChannel(item.clone())),
-                    }
+                    };
                 }
                 labels.channels = chosen;
             }

@@ -1,0 +1,181 @@
+//! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the service recovers with its disk.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::io;
+use std::path::Path;
+use std::process::Command as Program;
+
+use bytes::Bytes;
+use overdue::domain::ids::CheckId;
+use overdue::domain::ping::Kind;
+use overdue::engine::Thresholds;
+use overdue::engine::command::{Command, Outcome, Unavailable};
+use overdue::store::{FILE_NAME, Medium};
+
+use crate::disk::{Disk, Operation};
+use crate::engine::{Engine, create, ping};
+
+const KEPT: u32 = 1000;
+
+/// An engine with a check whose UUID is 7 and that has so many pings.
+fn engine_with_pings(medium: Medium, pings: u64) -> (Engine, CheckId) {
+    let mut engine = Engine::open(medium, Thresholds::default());
+    engine.project(KEPT);
+    let id = engine.check(7);
+    (0..pings).for_each(|_| drop(engine.done(ping(7, Kind::Success, body(1)))));
+    (engine, id)
+}
+
+fn body(kib: usize) -> Bytes {
+    vec![b'x'; kib << 10].into()
+}
+
+/// What the check shows in memory, and what its log holds if it can be read.
+fn counts(engine: &Engine, id: CheckId) -> (u64, Option<usize>) {
+    let check = engine.seen(id);
+    (check.state.n_pings, engine.handle.pings(&check).ok().map(|pings| pings.len()))
+}
+
+/// Steps until the engine can write again.
+fn recover(engine: &mut Engine) {
+    for _ in 0..2 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    assert!(engine.handle.is_writable());
+    assert!(engine.writer.covers_all_deadlines());
+}
+
+#[test]
+fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
+    for operation in Operation::ALL {
+        for after in 0.. {
+            let disk = Disk::default();
+            drop(engine_with_pings(disk.medium(), 20));
+            let mut engine = Engine::open(disk.medium(), Thresholds::default());
+            let id = engine.handle.state().checks().next().unwrap().id;
+            disk.fail(operation, after);
+            let batch = [ping(7, Kind::Fail, body(8)), create(9), ping(9, Kind::Start, body(200))];
+            let read = counts(&engine, id);
+            let answers = engine.batch(batch);
+            let refused = answers.iter().filter(|answer| matches!(answer, Err(Unavailable::Storage))).count();
+            if refused == 0 {
+                // The batch, and the reading before it, take fewer operations than that.
+                assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(_)))) && read == (20, Some(20)));
+                let certain = matches!(operation, Operation::Write | Operation::Sync);
+                assert!(after > 0 || !certain, "{operation:?} was never asked for");
+                break;
+            }
+            assert_eq!(refused, answers.len());
+            assert!(!engine.handle.is_writable());
+            // Memory is not ahead of the file, and the file is what it was or cannot be read.
+            let (seen, logged) = counts(&engine, id);
+            assert!(seen == 20 && logged.is_none_or(|logged| logged == 20), "{operation:?} {after}: {seen} {logged:?}");
+            assert!(engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(9)).is_none());
+            assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
+            disk.heal();
+            recover(&mut engine);
+            // All of the batch or nothing.
+            let whole = engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(9)).is_some();
+            assert_eq!(counts(&engine, id), if whole { (21, Some(21)) } else { (20, Some(20)) }, "{operation:?} {after}");
+            assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_read_any_more_is_reopened() {
+    let disk = Disk::default();
+    let (mut engine, id) = engine_with_pings(disk.medium(), 0);
+    // More than the cache holds.
+    engine.batch((0..300).map(|_| ping(7, Kind::Success, body(90))));
+    let wrong =
+        |engine: &Engine| (1..=300).find(|n| !matches!(engine.handle.body(&engine.seen(id), *n), Ok(Some(found)) if found == body(90)));
+    assert_eq!(wrong(&engine), None);
+    disk.fail(Operation::Read, 0);
+    assert!(wrong(&engine).is_some());
+    disk.heal();
+    // Nobody has to ping for that.
+    recover(&mut engine);
+    assert_eq!((counts(&engine, id), wrong(&engine)), ((300, Some(300)), None));
+}
+
+#[test]
+fn a_full_disk_refuses_pings_until_there_is_room() {
+    let disk = Disk::default();
+    let (mut engine, id) = engine_with_pings(disk.medium(), 5);
+    disk.set_capacity(Some(disk.len() + 100_000));
+    let acknowledged = fill(&mut engine);
+    let (seen, logged) = counts(&engine, id);
+    assert_eq!((seen, logged), (5 + acknowledged, Some(5 + acknowledged as usize)));
+    disk.set_capacity(None);
+    recover(&mut engine);
+    assert!(counts(&engine, id).0 >= 5 + acknowledged);
+    assert_eq!(engine.done(ping(7, Kind::Success, body(90))), Outcome::Pinged);
+}
+
+/// Pings with large bodies until one is refused; how many were acknowledged.
+fn fill(engine: &mut Engine) -> u64 {
+    (0..10_000).find(|_| engine.batch([ping(7, Kind::Success, body(90))]) == [Err(Unavailable::Storage)]).expect("the disk fills up")
+}
+
+/// A small file system of its own, which goes when this is dropped.
+struct SmallFileSystem(tempfile::TempDir);
+
+impl SmallFileSystem {
+    fn mount(size: &str) -> Result<Self, String> {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let arguments = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"];
+        let output = Program::new("mount").args(arguments).arg(directory.path()).output().map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(Self(directory)) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallFileSystem {
+    fn drop(&mut self) {
+        let _ = Program::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_full_file_system_refuses_pings_until_there_is_room() -> io::Result<()> {
+    let file_system = match SmallFileSystem::mount("12m") {
+        Ok(file_system) => file_system,
+        Err(reason) => {
+            eprintln!("skipped: a file system that can be filled needs the right to mount one: {reason}");
+            return Ok(());
+        }
+    };
+    let ballast = file_system.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 4 << 20])?;
+    let data = file_system.path().join("data");
+    let medium = || Medium::Directory(data.clone());
+    let (mut engine, id) = engine_with_pings(medium(), 5);
+    let acknowledged = fill(&mut engine);
+    println!("{acknowledged} pings of 90 KiB until {} was full", data.join(FILE_NAME).display());
+    // It stays refused, what was acknowledged can be read all the while, and nothing more is written in between.
+    for _ in 0..3 {
+        assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
+        assert_eq!(counts(&engine, id), (5 + acknowledged, Some(5 + acknowledged as usize)));
+    }
+    // A restart helps nobody, and harms nothing.
+    drop(engine);
+    let mut engine = Engine::open(medium(), Thresholds::default());
+    assert!(counts(&engine, id).0 >= 5 + acknowledged);
+    fill(&mut engine);
+    std::fs::remove_file(&ballast)?;
+    recover(&mut engine);
+    let recovered = counts(&engine, id).0;
+    assert!(recovered >= 5 + acknowledged);
+    assert_eq!(engine.done(ping(7, Kind::Success, body(90))), Outcome::Pinged);
+    assert_eq!(engine.done(Command::Pause(id)), Outcome::Check(Box::new(engine.seen(id))));
+    drop(engine);
+    let engine = Engine::open(medium(), Thresholds::default());
+    assert_eq!(counts(&engine, id), (recovered + 1, Some(recovered as usize + 1)));
+    let newest = engine.handle.body(&engine.seen(id), recovered + 1).unwrap();
+    assert_eq!(newest.map(Bytes::from), Some(body(90)));
+    Ok(())
+}
