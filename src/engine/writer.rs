@@ -61,7 +61,7 @@ struct Derived {
 fn derive(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment) -> Result<(Derived, State), StoreError> {
     let Loaded { ledger, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
     let published = ledger.state.clone();
-    let alarm = Alarm::new(ledger.state.checks(), now.max(last_stamp));
+    let alarm = alarm_of(&ledger.state, now.max(last_stamp));
     let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
     Ok((Derived { ledger, alarm, housekeeping, last_stamp, badge_secret }, published))
 }
@@ -140,7 +140,7 @@ impl Writer {
         let now = self.last_stamp.max(self.shared.clock.now());
         if self.alarm.is_ahead_of(now) {
             // The clock was set back, and no stamp is in the way.
-            self.alarm = Alarm::new(self.ledger.state.checks(), now);
+            self.alarm = alarm_of(&self.ledger.state, now);
             self.due.clear();
         }
         if self.due.is_empty() {
@@ -311,6 +311,11 @@ impl Writer {
             tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
         }
     }
+}
+
+/// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
+fn alarm_of(state: &State, now: Moment) -> Alarm {
+    Alarm::new(state.households().flat_map(|household| state.checks_of(household.project.id)), now)
 }
 
 fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {

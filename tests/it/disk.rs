@@ -2,7 +2,6 @@
 //!
 //! It keeps apart what reads see and what is there after a power cut: the state at the last sync, with any subset of the later writes,
 //! each of them whole, torn between sectors, or not there at all.
-#![allow(clippy::indexing_slicing, reason = "tests")]
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -127,6 +126,11 @@ impl Disk {
 
     pub(crate) fn len(&self) -> u64 {
         self.locked().seen.len() as u64
+    }
+
+    /// Everything on it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.locked().seen.clone()
     }
 
     /// Ends all trouble.

@@ -1,5 +1,4 @@
 //! An engine without doors, stepped by hand, for tests that need to stand between its steps; and the rules that show only there.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Disks that fail and disks that are full: callers are told, what was acknowledged stays, and the service recovers with its disk.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::io;
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! The library's own server on port 0 with a clock moved by hand, one file per resource and verb.
+//! The library's own server on port 0 with a clock moved by hand, one file per resource and verb; its engine on disks that fail.
 
 #![allow(
+    clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
@@ -10,10 +11,10 @@
 
 mod api;
 mod badges;
-mod openapi;
 mod disk;
 mod engine;
 mod faults;
+mod openapi;
 mod ping;
 mod server;
 mod simulation;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
+use overdue::domain::project::{ChannelSettings, KeyHash, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewProject, PingRequest, Signal, Target};
@@ -84,14 +84,19 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             },
         ),
         35..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
-        42..60 => Command::CreateChannel(Box::new(NewChannel {
+        42..57 => Command::CreateChannel(Box::new(NewChannel {
             uuid: dice.random().uuid(),
             project,
-            name: dice.pick(&["", "mail", "hook"]).into(),
+            name: channel_name(dice),
             kind: "email".into(),
-            settings: Box::new([("to".into(), "root@example.org".into())]),
+            settings: channel_settings(dice),
         })),
-        60..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
+        57..62 => Command::SetChannel {
+            channel: ChannelId(some_of(dice, model.channels.keys())),
+            name: dice.maybe(50, channel_name),
+            settings: dice.maybe(50, channel_settings),
+        },
+        62..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
         70..95 => Command::SetProject {
             project,
             name: dice.maybe(20, name),
@@ -161,6 +166,7 @@ fn edit(dice: &Dice, model: &Model) -> Edit {
         filter_http_body: dice.maybe(10, switch),
         filter_default_fail: dice.maybe(10, switch),
         channels: dice.maybe(20, |dice| channels(dice, model)),
+        ..Edit::default()
     }
 }
 
@@ -178,6 +184,14 @@ fn channels(dice: &Dice, model: &Model) -> ChannelChoice {
 
 fn name(dice: &Dice) -> ProjectName {
     ProjectName::parse(dice.pick(&["one", "two", "three", "four", "five"])).unwrap()
+}
+
+fn channel_name(dice: &Dice) -> Box<str> {
+    dice.pick(&["", "mail", "hook"]).into()
+}
+
+fn channel_settings(dice: &Dice) -> ChannelSettings {
+    Box::new([("to".into(), dice.pick(&["root@example.org", "ops@example.org"]).into())])
 }
 
 fn slug(dice: &Dice) -> Slug {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use overdue::domain::check::Status;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
-use overdue::domain::project::Secret;
+use overdue::domain::project::{ChannelSettings, Secret};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use uuid::Uuid;
 
@@ -26,6 +26,7 @@ pub(crate) struct Channel {
     pub(crate) project: u64,
     pub(crate) uuid: Uuid,
     pub(crate) name: String,
+    pub(crate) settings: ChannelSettings,
 }
 
 /// What of a check's settings decides about nothing but its place in lists.
@@ -165,10 +166,21 @@ impl Model {
             Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
             Command::CreateChannel(request) => {
                 self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
-                let channel = Channel { project: request.project.0, uuid: request.uuid, name: request.name.as_ref().into() };
+                let (project, uuid, settings) = (request.project.0, request.uuid, request.settings.clone());
+                let channel = Channel { project, uuid, name: request.name.as_ref().into(), settings };
                 let id = self.id();
                 self.channels.insert(id, channel);
                 Ok(Answered::Channel(id))
+            }
+            Command::SetChannel { channel: id, name, settings } => {
+                let channel = self.channels.get_mut(&id.0).ok_or(Refusal::NotFound)?;
+                if let Some(name) = name {
+                    channel.name = name.as_ref().into();
+                }
+                if let Some(settings) = settings {
+                    channel.settings.clone_from(settings);
+                }
+                Ok(Answered::Channel(id.0))
             }
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;

@@ -40,9 +40,10 @@ pub(crate) fn memory<'a>(
         same!(found.name.as_str(), expected.name, "name of project {id}");
         same!(found.check_limit, expected.check_limit, "check limit of project {id}");
         same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
-        let channels: Vec<_> = household.channels.values().map(|channel| (channel.id.0, channel.uuid, channel.name.to_string())).collect();
+        let found = household.channels.values();
+        let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_ref(), &channel.settings)).collect();
         let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
-        let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.clone())).collect();
+        let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
         same!(channels, own, "channels of project {id}");
         let checks: Vec<_> = household.checks.iter().map(|id| id.0).collect();
         let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
