@@ -10,6 +10,7 @@ mod get;
 mod list;
 mod methods;
 mod pings;
+mod storage;
 mod update;
 mod upsert;
 mod versions;
