@@ -35,10 +35,6 @@ use clap::Parser;
 use driver::Result;
 use rows::{Line, Row, Setup};
 
-/// So that the bare server differs from overdue in what it does, not in how it allocates.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Measures what overdue promises.
 #[derive(Parser)]
 #[command(name = "table")]
