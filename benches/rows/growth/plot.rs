@@ -87,8 +87,8 @@ fn draw_panel(svg: &mut String, panel: &Panel) {
     put(format_args!(r#"<polyline class="line" points="{}"/>"#, corners.join(" ")));
     for point in &panel.points {
         let (x, y) = at(point);
-        // The last label would leave the panel on the right.
-        let anchor = if x > SIDE / 2.0 { "end" } else { "start" };
+        // Left of a rising line there is room; the first label would leave the panel.
+        let anchor = if x > SIDE / 4.0 { "end" } else { "start" };
         let value = if point.1 < 10.0 { format!("{:.1}", point.1) } else { format!("{:.0}", point.1) };
         put(format_args!(
             r#"<circle cx="{x:.1}" cy="{y:.1}" r="3"/><text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{value}</text>"#,
