@@ -187,3 +187,6 @@ impl Batch {
 pub struct Snapshot {
     transaction: ReadTransaction,
 }
+
+#[cfg(test)]
+mod tests;

@@ -273,16 +273,15 @@ impl Snapshot {
     pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
         let (mut n, mut arrival) = (n, arrival);
-        while n > wanted {
+        while n >= wanted {
             let Some(bytes) = pings.get(arrival.0)? else { break };
             let row: PingRow<'_> = record::decode(bytes.value())?;
             expect_place((CheckId(row.check), row.n), (check, n))?;
+            if n == wanted {
+                let body = self.transaction.open_table(BODIES)?.get(arrival.0)?;
+                return Ok(body.map(|body| body.value().to_vec()));
+            }
             (n, arrival) = (n - 1, Arrival(row.previous));
-        }
-        if n == wanted
-            && let Some(body) = self.transaction.open_table(BODIES)?.get(arrival.0)?
-        {
-            return Ok(Some(body.value().to_vec()));
         }
         let kept = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
         Ok(kept.map(|body| body.value().to_vec()))
