@@ -19,3 +19,4 @@ mod ping;
 mod server;
 mod simulation;
 mod smtp;
+mod tidy;

@@ -1,0 +1,263 @@
+//! The rules of the house that the compiler does not keep.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The rooms on their floors, lowest first; a room imports only from floors below it, so rooms on one floor never import each other.
+/// `main.rs` stands above all of them.
+const FLOORS: [&[&str]; 8] = [
+    &["domain"],
+    &["clock", "random", "wheel"],
+    &["channel", "store"],
+    &["engine"],
+    &["accept", "lanes"],
+    &["admin", "http", "notify", "smtp"],
+    &["serve"],
+    &["cli"],
+];
+
+/// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
+const PURE: [&str; 8] =
+    ["domain/", "channel/", "wheel.rs", "smtp/address.rs", "smtp/content.rs", "smtp/dialogue.rs", "smtp/html.rs", "smtp/message.rs"];
+
+/// Names that no pure file has.
+const IMPURE: [&str; 20] = [
+    "tokio",
+    "hyper",
+    "redb",
+    "tracing",
+    "getrandom",
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::os",
+    "std::process",
+    "std::thread",
+    "File",
+    "Instant",
+    "SystemTime",
+    "TcpListener",
+    "TcpStream",
+    "UdpSocket",
+    "UnixStream",
+    "async",
+    "await",
+];
+
+/// Names that belong to some rooms or files only.
+const OWNED: [(&str, &[&str]); 9] = [
+    ("redb", &["store/"]),
+    ("rmp_serde", &["store/record.rs"]),
+    ("TableDefinition", &["store/"]),
+    ("hyper", &["http/", "notify/"]),
+    ("hyper_util", &["http/", "notify/"]),
+    ("http_body_util", &["http/", "notify/"]),
+    ("StatusCode", &["http/reply.rs", "notify/"]),
+    ("clap", &["cli/"]),
+    ("begin_write", &["store/mod.rs"]),
+];
+
+/// Most lines of a file.
+const MOST_LINES: usize = 450;
+
+/// What may lie at the top of the repository beside dot-files.
+const TOP: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
+
+struct Source {
+    /// Below `src`.
+    path: String,
+    text: String,
+    /// The text without comments and unit tests.
+    code: String,
+}
+
+impl Source {
+    fn is_tests(&self) -> bool {
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+    }
+
+    fn room(&self) -> &str {
+        self.path.split(['/', '.']).next().unwrap()
+    }
+
+    /// How many modules deep its own module lies in the crate.
+    fn depth(&self) -> usize {
+        self.path.trim_end_matches("/mod.rs").split('/').count()
+    }
+
+    fn names(&self, name: &str) -> bool {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        self.code.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&self.code[..at], &self.code[at + name.len()..]);
+            !before.ends_with(is_word) && !after.starts_with(is_word)
+        })
+    }
+
+    /// The rooms that it imports from, by paths that begin with `crate::`.
+    fn imports(&self) -> Vec<String> {
+        let ident = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        let mut rooms = Vec::new();
+        for (at, start) in self.code.match_indices("crate::") {
+            let rest = &self.code[at + start.len()..];
+            let Some(group) = rest.strip_prefix('{') else {
+                rooms.push(ident(rest));
+                continue;
+            };
+            let mut nested = 0;
+            let mut begins = true;
+            for (at, c) in group.char_indices() {
+                match c {
+                    '{' => nested += 1,
+                    '}' if nested == 0 => break,
+                    '}' => nested -= 1,
+                    ',' if nested == 0 => begins = true,
+                    c if begins && !c.is_whitespace() => {
+                        rooms.push(ident(&group[at..]));
+                        begins = false;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        rooms
+    }
+}
+
+/// The code of a file: what stands before its unit tests, without comments.
+fn code(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let lines = text[..end].lines().map(|line| {
+        let comment = line.match_indices("//").find(|(at, _)| line[..*at].trim_end().len() < *at || *at == 0);
+        comment.map_or(line, |(at, _)| &line[..at])
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut directories = vec![root.clone()];
+    let mut sources = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let path = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                sources.push(Source { path, code: code(&text), text });
+            }
+        }
+    }
+    assert!(sources.len() > 50, "the sources are not where they are looked for");
+    sources
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// Fails with everything that is wrong.
+fn expect_none(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rooms_import_only_from_floors_below() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        let (path, room) = (&source.path, source.room());
+        if matches!(room, "lib" | "main") || source.is_tests() {
+            continue;
+        }
+        let Some(own) = floor(room) else {
+            wrong.push(format!("{path}: the room `{room}` has no floor yet; give it one in tests/it/tidy.rs and on the map in src/lib.rs"));
+            continue;
+        };
+        for import in source.imports() {
+            match floor(&import) {
+                Some(other) if other < own || import == room => {}
+                Some(_) => wrong.push(format!("{path}: `{room}` may not import from `{import}`, which is not below it")),
+                None => wrong.push(format!("{path}: `crate::{import}` is no room")),
+            }
+        }
+        // Modules within the file are indented.
+        let leaving = format!("use {}", "super::".repeat(source.depth()));
+        if source.code.lines().any(|line| line.starts_with(&leaving)) {
+            wrong.push(format!("{path}: leaves its room by `super::`; say `crate::`"));
+        }
+    }
+    expect_none(&wrong);
+}
+
+#[test]
+fn pure_files_do_not_wait_or_touch_the_world() {
+    let sources = sources();
+    for pure in PURE {
+        assert!(sources.iter().any(|source| source.path.starts_with(pure)), "{pure} is gone: update the list");
+    }
+    let pure = sources.iter().filter(|source| PURE.iter().any(|pure| source.path.starts_with(pure)) && !source.is_tests());
+    let wrong: Vec<_> = pure
+        .flat_map(|source| IMPURE.iter().filter(|name| source.names(name)).map(|name| format!("{} names `{name}`", source.path)))
+        .collect();
+    expect_none(&wrong);
+}
+
+#[test]
+fn names_stay_in_the_rooms_they_belong_to() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_tests()) {
+        for (name, owners) in OWNED {
+            if source.names(name) && !owners.iter().any(|owner| source.path.starts_with(owner)) {
+                wrong.push(format!("{} names `{name}`, which belongs to {owners:?}", source.path));
+            }
+        }
+        if source.room() == "domain" && source.names("serde") {
+            wrong.push(format!("{} names `serde`: what is stored or sent has types of its own", source.path));
+        }
+        // Only the engine writes.
+        if source.code.contains(".batch()") && !matches!(source.room(), "engine" | "store") {
+            wrong.push(format!("{} opens a write transaction", source.path));
+        }
+    }
+    expect_none(&wrong);
+}
+
+#[test]
+fn a_table_is_defined_once() {
+    let mut tables = BTreeMap::new();
+    for source in sources().iter().filter(|source| !source.is_tests()) {
+        for (at, start) in source.code.match_indices("TableDefinition::new(\"") {
+            let name = source.code[at + start.len()..].split('"').next().unwrap().to_owned();
+            if let Some(other) = tables.insert(name.clone(), source.path.clone()) {
+                panic!("the table `{name}` is defined in {other} and in {}", source.path);
+            }
+        }
+    }
+    assert!(tables.len() > 5, "{tables:?}");
+}
+
+#[test]
+fn files_are_short_and_say_why_they_exist() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        let lines = source.text.lines().count();
+        if lines > MOST_LINES {
+            wrong.push(format!("{} has {lines} lines: two things live in it", source.path));
+        }
+        if !source.text.starts_with("//! ") && !source.is_tests() {
+            wrong.push(format!("{} does not open with a sentence that says why it exists", source.path));
+        }
+    }
+    expect_none(&wrong);
+}
+
+#[test]
+fn the_top_of_the_repository_holds_what_belongs_there() {
+    let entries = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // What git ignores.
+    let ignored = ["target", "proptest-regressions"];
+    let strangers: Vec<_> = names.filter(|name| !name.starts_with('.') && !TOP.contains(&&**name) && !ignored.contains(&&**name)).collect();
+    expect_none(&strangers);
+}
