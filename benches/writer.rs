@@ -1,0 +1,100 @@
+//! Who pays for a regression here: every ping and every change by the API, since all of them wait for the one writer and its sync, and
+//! whoever needs many at once, since what a batch costs decides how many a second there can be.
+#![allow(clippy::expect_used, reason = "a benchmark stops when it cannot measure")]
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use overdue::clock::Clock;
+use overdue::domain::edit::Edit;
+use overdue::domain::ids::ProjectId;
+use overdue::domain::ping::{Kind, Method, Origin, Scheme};
+use overdue::domain::project::ProjectName;
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, PingRequest, Signal, Target};
+use overdue::engine::{self, Config, Handle, Thresholds, Writer};
+use overdue::random::Random;
+use overdue::store::Medium;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const CHECKS: u128 = 10_000;
+/// Bytes of the body of every ping.
+const BODY: usize = 100;
+
+/// A disk, where the system's directory for temporary files may be memory.
+const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// A writer without a thread, on a file of its own.
+struct Desk {
+    handle: Handle,
+    writer: Writer,
+    next: u128,
+    body: Bytes,
+    _directory: TempDir,
+}
+
+impl Desk {
+    /// Opens it, with every check made and pinged once.
+    fn open() -> Self {
+        let directory = TempDir::with_prefix_in("bench-", DIRECTORY).expect("a directory");
+        let medium = Medium::Directory(directory.path().into());
+        let (clock, random, thresholds) = (Clock::System, Random::System, Thresholds::default());
+        let (handle, writer) = engine::open(Config { medium, clock, random, ping_body_limit: 100_000, thresholds }).expect("a database");
+        let mut desk = Self { handle, writer, next: 0, body: vec![b'x'; BODY].into(), _directory: directory };
+        let name = ProjectName::parse("bench").expect("a name");
+        let (uuid, badge_key) = (Uuid::from_u128(1), "bench".into());
+        let project = NewProject { uuid, name, check_limit: None, ping_log_limit: 100, badge_key };
+        desk.batch([Command::CreateProject(Box::new(project))]);
+        for thousand in 0..CHECKS / 1000 {
+            desk.batch((thousand * 1000..(thousand + 1) * 1000).map(create));
+        }
+        desk.pings(CHECKS as usize / 2);
+        desk.pings(CHECKS as usize / 2);
+        desk
+    }
+
+    /// Has commands carried out in one batch.
+    fn batch(&mut self, commands: impl IntoIterator<Item = Command>) {
+        let answers: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("room")).collect();
+        self.writer.step(false).expect("a writer");
+        for mut answer in answers {
+            answer.try_recv().expect("an answer").expect("a sound disk").expect("a command without fault");
+        }
+    }
+
+    /// Pings checks all over the place, in one batch.
+    fn pings(&mut self, count: usize) {
+        let remote_addr = IpAddr::from([127, 0, 0, 1]);
+        let pings: Vec<_> = (0..count)
+            .map(|_| {
+                // A prime step visits every check.
+                self.next = (self.next + 7919) % CHECKS;
+                let origin = Origin { scheme: Scheme::Http, method: Method::Post, remote_addr, ua: "curl/8.14.1".into() };
+                let (target, signal) = (Target::Uuid(Uuid::from_u128(self.next)), Signal::Http(Kind::Success));
+                Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: self.body.clone() }))
+            })
+            .collect();
+        self.batch(pings);
+    }
+}
+
+fn create(number: u128) -> Command {
+    let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number + CHECKS) };
+    Command::CreateCheck(Box::new(CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names }))
+}
+
+/// From the queue to the answer after fsync, housekeeping included.
+fn batches(criterion: &mut Criterion) {
+    let mut desk = Desk::open();
+    let mut group = criterion.benchmark_group("writer, 10,000 checks, file with fsync");
+    group.sample_size(20);
+    for count in [1, 64, 256] {
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("{count} pings a commit"), |bencher| bencher.iter(|| desk.pings(count)));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, batches);
+criterion_main!(benches);
