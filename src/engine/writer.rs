@@ -15,7 +15,7 @@ use super::queue::{Entry, Queue};
 use super::state::{Change, State};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
-use crate::domain::moment::Moment;
+use crate::domain::moment::{MICROS, Moment};
 use crate::store::{Batch, Mark, Medium, Store, StoreError};
 
 /// Checks whose deadlines are looked at in one batch.
@@ -72,6 +72,12 @@ impl Writer {
         let store = Store::open(&medium)?;
         let (derived, mut published) = derive(&store, ping_body_limit, thresholds, clock.now())?;
         published.epoch = u64::from_le_bytes(random.bytes());
+        let behind = derived.last_stamp.micros_since(clock.now()) / MICROS;
+        if behind > 60 {
+            tracing::warn!(
+                "the clock is {behind} s behind the newest record: until it has caught up, all that happens bears that record's time"
+            );
+        }
         let badge_secret = match derived.badge_secret {
             Some(secret) => secret,
             None => {

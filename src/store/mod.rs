@@ -112,9 +112,10 @@ impl Medium {
                 let told = |error| StoreError::Directory(directory.clone(), error);
                 make_private_directory(directory).map_err(told)?;
                 let path = directory.join(FILE_NAME);
-                let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(told)?;
-                // A new file's name must be as durable as what is going to be in it.
-                File::open(directory).and_then(|directory| directory.sync_all()).map_err(told)?;
+                if is_empty(&path) {
+                    make_file(&builder, directory, &path).map_err(told)?;
+                }
+                let file = OpenOptions::new().read(true).write(true).open(&path).map_err(told)?;
                 match builder.create_file(file) {
                     Err(redb::DatabaseError::DatabaseAlreadyOpen) => Err(StoreError::InUse(path)),
                     opened => Ok(opened?),
@@ -137,6 +138,26 @@ impl Medium {
 /// Makes a directory, and those above it, that only its owner can enter.
 fn make_private_directory(directory: &Path) -> std::io::Result<()> {
     if directory.is_dir() { Ok(()) } else { DirBuilder::new().recursive(true).mode(0o700).create(directory) }
+}
+
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |found| found.len() == 0)
+}
+
+/// Makes an empty database under another name first: half of one, which a power cut would leave, could never be opened again.
+fn make_file(builder: &Builder, directory: &Path, path: &Path) -> std::io::Result<()> {
+    let locked = File::open(directory)?;
+    locked.lock()?;
+    // Another process may have been quicker.
+    if is_empty(path) {
+        let new = path.with_extension("new");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        drop(builder.create_file(file).map_err(std::io::Error::other)?);
+        std::fs::rename(&new, path)?;
+        // The name must be as durable as what is going to be in the file.
+        locked.sync_all()?;
+    }
+    Ok(())
 }
 
 /// An open database.

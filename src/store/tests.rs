@@ -252,6 +252,30 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     assert!(Store::open(&medium).is_ok());
 }
 
+#[test]
+fn a_file_is_there_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let medium = Medium::Directory(directory.path().join("data"));
+    let path = directory.path().join("data").join(FILE_NAME);
+    drop(Store::open(&medium).unwrap());
+    let whole = std::fs::read(&path).unwrap();
+    // What a power cut during the first start may leave: nothing, an empty file, half a new file beside it.
+    for (old, new) in [(None, Some(&whole[..1000])), (Some(&[][..]), Some(&[0; 5000][..])), (Some(&[][..]), None)] {
+        for (path, left) in [(path.clone(), old), (path.with_extension("new"), new)] {
+            let _ = std::fs::remove_file(&path);
+            left.iter().for_each(|bytes| std::fs::write(&path, bytes).unwrap());
+        }
+        let store = Store::open(&medium).unwrap();
+        assert!(matches!(Store::open(&medium), Err(StoreError::InUse(in_use)) if in_use == path));
+        read(&store).unwrap();
+        assert!(!path.with_extension("new").exists());
+    }
+    // Anything else is not ours to replace.
+    std::fs::write(&path, &whole[1..]).unwrap();
+    assert!(Store::open(&medium).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), &whole[1..]);
+}
+
 /// Memory that outlives the database on it.
 #[derive(Debug)]
 struct Shared(Arc<redb::backends::InMemoryBackend>);
