@@ -288,7 +288,7 @@ impl Writer {
         }
         let now = self.last_stamp.max(self.shared.clock.now());
         let reopened =
-            Store::open(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, self.thresholds, now)?, store)));
+            Store::reopen(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, self.thresholds, now)?, store)));
         match reopened {
             Ok(((derived, mut published), store)) => {
                 published.epoch = u64::from_le_bytes(self.shared.random.bytes());

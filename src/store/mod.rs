@@ -5,27 +5,19 @@
 
 mod check;
 mod flip;
+mod medium;
 mod meta;
 mod owner;
 mod ping;
 mod record;
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use redb::{Builder, Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
+pub use medium::{FILE_NAME, Medium};
 pub use meta::Mark;
 pub use ping::{PingCursor, PingLog, PrunedKept, Swept};
-
-/// The name of the database file within the data directory.
-pub const FILE_NAME: &str = "overdue.redb";
-
-/// Bytes of pages that redb keeps in memory.
-const CACHE_BYTES: usize = 16 << 20;
 
 /// Why the database cannot be opened, read or written.
 #[derive(Debug)]
@@ -85,81 +77,6 @@ macro_rules! from_redb {
 }
 from_redb!(redb::StorageError, redb::TableError, redb::TransactionError, redb::CommitError, redb::DatabaseError, redb::CompactionError);
 
-/// Opens a database on a medium that a test brings.
-pub type OpenBackend = dyn Fn(&Builder) -> Result<Database, redb::DatabaseError> + Send + Sync;
-
-/// What the database lies on.
-#[derive(Clone)]
-pub enum Medium {
-    /// A file in this directory.
-    Directory(PathBuf),
-    /// Storage that a test brings: in memory, failing on demand, losing what was not synced.
-    Backend(Arc<OpenBackend>),
-}
-
-impl Medium {
-    /// Storage in memory that is gone when the database is closed.
-    pub fn memory() -> Self {
-        Self::Backend(Arc::new(|builder| builder.create_with_backend(redb::backends::InMemoryBackend::new())))
-    }
-
-    fn open(&self) -> Result<Database, StoreError> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(CACHE_BYTES);
-        match self {
-            Self::Backend(open) => Ok(open(&builder)?),
-            Self::Directory(directory) => {
-                let told = |error| StoreError::Directory(directory.clone(), error);
-                make_private_directory(directory).map_err(told)?;
-                let path = directory.join(FILE_NAME);
-                if is_empty(&path) {
-                    make_file(&builder, directory, &path).map_err(told)?;
-                }
-                let file = OpenOptions::new().read(true).write(true).open(&path).map_err(told)?;
-                match builder.create_file(file) {
-                    Err(redb::DatabaseError::DatabaseAlreadyOpen) => Err(StoreError::InUse(path)),
-                    opened => Ok(opened?),
-                }
-            }
-        }
-    }
-
-    /// Whether the medium takes a small durable write: asked before a failed database is dropped and reopened.
-    pub fn probe(&self) -> std::io::Result<()> {
-        let Self::Directory(directory) = self else { return Ok(()) };
-        let path = directory.join("probe");
-        // More than one block, so that a full disk says so.
-        let written = File::create(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
-        let removed = std::fs::remove_file(&path);
-        written.and(removed)
-    }
-}
-
-/// Makes a directory, and those above it, that only its owner can enter.
-fn make_private_directory(directory: &Path) -> std::io::Result<()> {
-    if directory.is_dir() { Ok(()) } else { DirBuilder::new().recursive(true).mode(0o700).create(directory) }
-}
-
-fn is_empty(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |found| found.len() == 0)
-}
-
-/// Makes an empty database under another name first: half of one, which a power cut would leave, could never be opened again.
-fn make_file(builder: &Builder, directory: &Path, path: &Path) -> std::io::Result<()> {
-    let locked = File::open(directory)?;
-    locked.lock()?;
-    // Another process may have been quicker.
-    if is_empty(path) {
-        let new = path.with_extension("new");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        drop(builder.create_file(file).map_err(std::io::Error::other)?);
-        std::fs::rename(&new, path)?;
-        // The name must be as durable as what is going to be in the file.
-        locked.sync_all()?;
-    }
-    Ok(())
-}
-
 /// An open database.
 pub struct Store {
     database: Database,
@@ -174,6 +91,12 @@ impl Store {
             batch.commit()?;
         }
         Ok(store)
+    }
+
+    /// Opens what has failed once more.
+    pub fn reopen(medium: &Medium) -> Result<Self, StoreError> {
+        medium.write_again().map_err(|error| StoreError::Database(redb::Error::Io(error)))?;
+        Self::open(medium)
     }
 
     /// A consistent view of what has been committed. Short-lived: an old one keeps freed pages from being used again.

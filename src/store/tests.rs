@@ -232,11 +232,7 @@ fn single_values_of_another_size_are_errors() {
 
 #[test]
 fn a_newer_schema_is_refused_with_what_to_do() {
-    let backend = Arc::new(redb::backends::InMemoryBackend::new());
-    let medium = Medium::Backend(Arc::new({
-        let backend = Arc::clone(&backend);
-        move |builder| builder.create_with_backend(Shared(Arc::clone(&backend)))
-    }));
+    let medium = Medium::memory();
     let set_schema = |schema: u64| {
         let store = Store { database: medium.open().unwrap() };
         write(&store, |batch| {
@@ -274,32 +270,6 @@ fn a_file_is_there_whole_or_not_at_all() {
     std::fs::write(&path, &whole[1..]).unwrap();
     assert!(Store::open(&medium).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), &whole[1..]);
-}
-
-/// Memory that outlives the database on it.
-#[derive(Debug)]
-struct Shared(Arc<redb::backends::InMemoryBackend>);
-
-impl redb::StorageBackend for Shared {
-    fn len(&self) -> Result<u64, std::io::Error> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), std::io::Error> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> Result<(), std::io::Error> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> Result<(), std::io::Error> {
-        self.0.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), std::io::Error> {
-        self.0.write(offset, data)
-    }
 }
 
 /// What happens to a log.

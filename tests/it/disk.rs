@@ -105,8 +105,7 @@ impl Disk {
     }
 
     pub(crate) fn medium(&self) -> Medium {
-        let disk = self.clone();
-        Medium::Backend(Arc::new(move |builder| builder.create_with_backend(disk.clone())))
+        Medium::Backend(Arc::new(self.clone()))
     }
 
     /// Lets operations of a kind fail after so many more that succeed.
@@ -221,7 +220,13 @@ impl redb::StorageBackend for Disk {
 
     fn sync_data(&self) -> io::Result<()> {
         let platter = &mut *self.locked();
-        platter.meet(Operation::Sync)?;
+        if let Err(error) = platter.meet(Operation::Sync) {
+            // What the system could not write it takes for written: reads see it, no later sync writes it (fsyncgate).
+            if matches!(platter.trouble, Some(Trouble::Fails(..))) {
+                platter.unsynced.clear();
+            }
+            return Err(error);
+        }
         let done = match platter.syncs {
             Syncs::Done => std::mem::take(&mut platter.unsynced),
             Syncs::Late => std::mem::replace(&mut platter.late, std::mem::take(&mut platter.unsynced)),
