@@ -45,7 +45,6 @@ pub struct Writer {
     alarm: Alarm,
     housekeeping: Housekeeping,
     last_stamp: Moment,
-    due: Vec<CheckId>,
     more_due: bool,
 }
 
@@ -115,7 +114,6 @@ impl Writer {
             alarm,
             housekeeping,
             last_stamp,
-            due: Vec::new(),
             more_due: false,
         };
         Ok((Handle(shared), writer))
@@ -147,35 +145,36 @@ impl Writer {
         if self.alarm.is_ahead_of(now) {
             // The clock was set back, and no stamp is in the way.
             self.alarm = alarm_of(&self.ledger.state, now);
-            self.due.clear();
         }
-        if self.due.is_empty() {
-            let due = self.alarm.due(now, MOST_EXPIRED);
-            (self.due, self.more_due) = (due.checks, due.more);
-            if due.housekeeping {
-                self.housekeeping.hourly();
-            }
+        let due = self.alarm.due(now, MOST_EXPIRED);
+        self.more_due = due.more;
+        if due.housekeeping {
+            self.housekeeping.hourly();
         }
-        if taken.entries.is_empty() && self.due.is_empty() && !self.housekeeping.pending() {
+        if taken.entries.is_empty() {
             if taken.closed {
+                // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
                 self.close();
+                return Ok(false);
             }
-            return Ok(!taken.closed);
+            if due.checks.is_empty() && !self.housekeeping.pending() {
+                return Ok(true);
+            }
         }
-        self.batch(taken.entries)?;
+        self.batch(taken.entries, &due.checks)?;
         Ok(true)
     }
 
     /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
-        self.ledger.state.checks().all(|check| self.alarm.covers(check) || self.due.contains(&check.id))
+        self.ledger.state.checks().all(|check| self.alarm.covers(check))
     }
 
     fn patience(&self) -> Duration {
         if !self.shared.writable.load(Ordering::Relaxed) {
             return RECOVERY_PAUSE;
         }
-        if self.more_due || !self.due.is_empty() || self.housekeeping.pending() {
+        if self.more_due || self.housekeeping.pending() {
             return Duration::ZERO;
         }
         let until_next = self.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
@@ -186,10 +185,9 @@ impl Writer {
         }
     }
 
-    fn batch(&mut self, entries: Vec<Entry>) -> Result<(), Ended> {
-        let due = std::mem::take(&mut self.due);
+    fn batch(&mut self, entries: Vec<Entry>, due: &[CheckId]) -> Result<(), Ended> {
         let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.address, entry.reply))).unzip();
-        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(&due, commands)));
+        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(due, commands)));
         let answers = match work {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
@@ -298,7 +296,7 @@ impl Writer {
                 self.alarm = derived.alarm;
                 self.housekeeping = derived.housekeeping;
                 self.last_stamp = self.last_stamp.max(derived.last_stamp);
-                (self.due, self.more_due) = (Vec::new(), false);
+                self.more_due = false;
                 self.shared.writable.store(true, Ordering::Relaxed);
                 tracing::info!("the database is open again");
             }

@@ -18,6 +18,8 @@ use overdue::random::Random;
 use overdue::store::Medium;
 use uuid::Uuid;
 
+use crate::disk::Disk;
+
 pub(crate) struct Engine {
     pub(crate) handle: Handle,
     pub(crate) writer: Writer,
@@ -98,6 +100,26 @@ fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
     assert_eq!(kinds, [Kind::Success, Kind::Ignored, Kind::Start]);
     let flips: Vec<_> = engine.handle.flips(&check, Moment::default()).unwrap().iter().map(|flip| (flip.at, flip.to)).collect();
     assert_eq!(flips[..2], [(deadline, Status::Up), (deadline, Status::Down)]);
+}
+
+#[test]
+fn a_writer_that_stops_waits_for_no_housekeeping() {
+    let disk = Disk::default();
+    let one_at_a_time = Thresholds { slice: 1, least_tail: 1, tail_per_check: 0, slack: 8 };
+    let mut engine = Engine::open(disk.medium(), one_at_a_time);
+    engine.project(2);
+    let ids: Vec<_> = (7..27).map(|uuid| engine.check(uuid)).collect();
+    // A checkpoint of twenty slices has begun, and every check has come due.
+    engine.batch((7..27).map(|uuid| ping(uuid, Kind::Success, "")));
+    engine.clock.advance_secs(10 * 86_400);
+    engine.handle.close();
+    assert_eq!(engine.writer.step(false), Ok(false));
+    drop(engine);
+    let mut engine = Engine::open(disk.medium(), one_at_a_time);
+    engine.clock.advance_secs(10 * 86_400);
+    assert_eq!(engine.writer.step(false), Ok(true));
+    let checks = ids.iter().map(|id| engine.seen(*id).state).map(|state| (state.n_pings, state.status));
+    assert!(checks.eq([(1, Status::Down); 20]));
 }
 
 #[test]
