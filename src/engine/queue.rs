@@ -66,14 +66,16 @@ impl Queue {
 
     /// Takes all that waits. With nothing there it waits for the first command, a nudge or the end of `patience`.
     pub(super) fn take(&self, patience: Duration) -> Taken {
-        let mut waiting = self.locked();
-        if waiting.entries.is_empty() && !waiting.closed && !waiting.nudged && !patience.is_zero() {
-            let idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.closed && !waiting.nudged;
-            waiting = self.arrived.wait_timeout_while(waiting, patience, idle).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.closed && !waiting.nudged;
+        let mut waiting = self.arrived.wait_timeout_while(self.locked(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
         waiting.nudged = false;
         waiting.bytes = 0;
         Taken { entries: std::mem::take(&mut waiting.entries), closed: waiting.closed }
+    }
+
+    /// Leaves what waits or comes where it is for a while, or until nothing more will come.
+    pub(super) fn rest(&self, pause: Duration) {
+        drop(self.arrived.wait_timeout_while(self.locked(), pause, |waiting| !waiting.closed));
     }
 
     /// Lets the writer look at the time.
@@ -138,6 +140,7 @@ mod tests {
         let _answer = queue.push(Command::Pause(CheckId(1)), None).unwrap();
         queue.close();
         assert_eq!(queue.push(Command::Pause(CheckId(1)), None).err(), Some(Unavailable::Stopping));
+        queue.rest(Duration::MAX);
         let taken = queue.take(Duration::MAX);
         assert!(taken.closed && taken.entries.len() == 1);
     }

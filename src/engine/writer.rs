@@ -139,6 +139,10 @@ impl Writer {
         if !self.shared.writable.load(Ordering::Relaxed) {
             answer_all(taken.entries, Unavailable::Storage);
             self.recover();
+            if wait && !self.shared.writable.load(Ordering::Relaxed) {
+                // Callers that come meanwhile wait for the next attempt: one for each of them would keep the medium busy.
+                self.shared.queue.rest(RECOVERY_PAUSE);
+            }
             return Ok(!taken.closed);
         }
         let now = self.last_stamp.max(self.shared.clock.now());
@@ -171,10 +175,7 @@ impl Writer {
     }
 
     fn patience(&self) -> Duration {
-        if !self.shared.writable.load(Ordering::Relaxed) {
-            return RECOVERY_PAUSE;
-        }
-        if self.more_due || self.housekeeping.pending() {
+        if !self.shared.writable.load(Ordering::Relaxed) || self.more_due || self.housekeeping.pending() {
             return Duration::ZERO;
         }
         let until_next = self.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
