@@ -1,6 +1,7 @@
 //! What the text of a ping says about the job, where a check has keywords to tell.
 
 use super::ping::Kind;
+use super::text::is_blank;
 
 /// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,9 @@ pub struct Rules<'a> {
 impl Rules<'_> {
     /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
     pub fn classify(&self, text: &str) -> Kind {
-        let occurs = |list: &str| list.split(',').map(str::trim).any(|keyword| !keyword.is_empty() && text.contains(keyword));
+        let occurs = |list: &str| {
+            list.split(',').map(|keyword| keyword.trim_matches(is_blank)).any(|keyword| !keyword.is_empty() && text.contains(keyword))
+        };
         if occurs(self.failure) {
             Kind::Fail
         } else if occurs(self.success) {
@@ -49,6 +52,7 @@ mod tests {
             ("A", "B", "C", "a b c", Ignored),
             ("", "ONE,TWO,THREE", "", "x THREE", Success),
             ("", " ONE\t,\u{a0}TWO ", "", "xTWOx", Success),
+            ("", "\u{1f}", "", "\u{1f}", Ignored),
             ("", "a b", "", "a  b", Ignored),
             ("", "a b", "", "xa bx", Success),
             ("", "", "", "anything", Ignored),

@@ -4,11 +4,12 @@ pub(super) mod words;
 
 use std::fmt;
 
-use words::{is_blank, words};
+use words::words;
 
 use super::cron::Cron;
 use super::moment::Moment;
 use super::oncalendar::{self, OnCalendar};
+use super::text::is_blank;
 use super::timezone::Timezone;
 
 /// Longest expression, in Unicode code points (contract, `schedule`).

@@ -72,7 +72,7 @@ impl Slug {
         for c in name.0.nfkd().filter(char::is_ascii) {
             match c.to_ascii_lowercase() {
                 c @ ('a'..='z' | '0'..='9' | '_') => slug.push(c),
-                c if (c == '-' || is_space(c)) && !slug.ends_with('-') => slug.push('-'),
+                c if (c == '-' || is_blank(c)) && !slug.ends_with('-') => slug.push('-'),
                 _ => {}
             }
         }
@@ -82,9 +82,9 @@ impl Slug {
     }
 }
 
-/// ASCII white space as Unicode has it, with the separators U+001C to U+001F.
-fn is_space(c: char) -> bool {
-    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+/// White space: Unicode's, and the separators U+001C to U+001F, which Healthchecks counts among it too.
+pub(super) fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
 impl Tags {
@@ -95,7 +95,7 @@ impl Tags {
 
     /// The tags in their order: the parts between spaces, white space at their ends dropped, empty ones left out.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.split(' ').map(|part| part.trim_matches(is_space)).filter(|tag| !tag.is_empty())
+        self.0.split(' ').map(|part| part.trim_matches(is_blank)).filter(|tag| !tag.is_empty())
     }
 
     /// Whether `tag` is one of the tags (exact, case-sensitive). The empty text never is.

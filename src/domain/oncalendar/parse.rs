@@ -1,7 +1,8 @@
 //! The grammar of one OnCalendar expression.
 
 use super::{FIRST_YEAR, LAST_YEAR, Line};
-use crate::domain::schedule::words::{is_blank, number, words};
+use crate::domain::schedule::words::{number, words};
+use crate::domain::text::is_blank;
 use crate::domain::timezone::Timezone;
 
 /// A numeric part of an expression and its lowest and highest value.

@@ -1,9 +1,6 @@
 //! What both kinds of expression are written in: words between blanks, and numbers.
 
-/// Blanks as the reference knows them: Unicode's, and four control characters that separate information.
-pub(in crate::domain) fn is_blank(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
-}
+use crate::domain::text::is_blank;
 
 /// The words between blanks.
 pub(in crate::domain) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
