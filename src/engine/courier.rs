@@ -53,7 +53,7 @@ impl Couriers {
         for (address, delivery) in answers {
             match address.and_then(|address| carried.get_mut(address.round)) {
                 Some(carried) => carried.push(delivery),
-                None => hand_out(vec![delivery]),
+                None => hand_out([delivery]),
             }
         }
         for (round, carried) in rounds.iter().zip(carried) {
@@ -81,7 +81,7 @@ impl Round {
     }
 }
 
-fn hand_out(answers: Vec<Delivery>) {
+fn hand_out(answers: impl IntoIterator<Item = Delivery>) {
     // A caller that has gone away does not want its answer.
     answers.into_iter().for_each(|(caller, answer)| drop(caller.send(answer)));
 }
