@@ -72,7 +72,7 @@ impl Lane {
         let (open, mut closed) = oneshot::channel();
         std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
             let round = engine.answer_here();
-            // The engine outlives no lane by its own will: let go of it.
+            // A lane keeps no engine from ending.
             drop(engine);
             lane.block_on(async move {
                 tokio::select! {

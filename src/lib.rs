@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | 6 | [`cli`] | every subcommand and flag, once: help, env name, default |
 //! | 5 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
-//! | 4 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal (`accept` is what they do alike) |
+//! | 4 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal (`accept` takes their connections, [`lanes`] runs those of HTTP) |
 //! | 3 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 2 | [`store`], [`channel`] | the database file (redb and MessagePack stop here); kinds of notification |
 //! | 1 | [`domain`], [`wheel`], [`clock`], [`random`] | what checks, pings, flips and schedules are; deadlines in ticks; the only sources of time and chance |
@@ -31,7 +31,7 @@
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
 //! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
-//! - API keys are kept as hashes and compared in constant time. No key and no check's UUID is logged.
+//! - API keys are kept as SHA-256 hashes and looked up by them. No key and no check's UUID is logged.
 
 mod accept;
 pub mod admin;
