@@ -45,11 +45,11 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Where the service is reached; `None`: at the first of `listen`.
     pub base_url: Option<BaseUrl>,
-    /// See [`http::Config`].
+    /// See [`crate::http::Config`].
     pub trusted_proxies: Vec<IpNet>,
-    /// See [`http::Config`].
+    /// See [`crate::http::Config`].
     pub api_rate: u32,
-    /// See [`http::Config`].
+    /// See [`crate::http::Config`].
     pub api_burst: u32,
     /// See [`engine::Config`].
     pub ping_body_limit: usize,
@@ -63,7 +63,7 @@ pub struct Config {
 pub struct Mail {
     /// Where SMTP sessions are taken; at least one.
     pub listen: Vec<SocketAddr>,
-    /// See [`smtp::Config`].
+    /// See [`crate::smtp::Config`].
     pub domain: Domain,
     /// Files of the certificate chain and of its private key, for STARTTLS.
     pub certificate: Option<(PathBuf, PathBuf)>,
