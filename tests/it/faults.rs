@@ -99,6 +99,27 @@ fn a_database_that_cannot_be_read_any_more_is_reopened() {
 }
 
 #[test]
+fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(2);
+    let id = engine.check(7);
+    (0..50).for_each(|_| drop(engine.done(ping(7, Kind::Success, ""))));
+    engine.handle.close();
+    while engine.writer.step(false) == Ok(true) {}
+    drop(engine);
+    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(redb::TableDefinition::<u64, &[u8]>::new("pings")).unwrap().insert(5, &[99][..]).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    // The sweep meets it at once.
+    let mut engine = Engine::open(disk.medium(), Thresholds { slice: 10, least_tail: 1, tail_per_check: 0, slack: 2 });
+    (0..50).for_each(|_| assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged));
+    assert_eq!(counts(&engine, id), (100, Some(2)));
+}
+
+#[test]
 fn a_full_disk_refuses_pings_until_there_is_room() {
     let disk = Disk::default();
     let (mut engine, id) = engine_with_pings(disk.medium(), 5);
