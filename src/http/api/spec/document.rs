@@ -59,10 +59,7 @@ impl<'a> Document<'a> {
 
     /// Like [`parse`](Self::parse), but `null` is an empty object too: clients send it to pause and resume.
     pub(crate) fn parse_or_null(body: &'a [u8]) -> Result<Self, SpecError> {
-        match body.trim_ascii() {
-            b"null" => Ok(Self::default()),
-            _ => Self::parse(body),
-        }
+        if serde_json::from_slice::<()>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
 
     fn member(&self, name: &str) -> Option<&'a str> {

@@ -75,6 +75,7 @@ fn null_is_no_body_where_clients_send_it() {
     assert_eq!(parsed(b" null\n"), Ok(None));
     assert_eq!(parsed(br#"{"api_key": "k"}"#), Ok(Some("k".to_owned())));
     assert_eq!(parsed(b"nullx"), Err(SpecError::Syntax));
+    assert_eq!(parsed(b"\x0cnull"), Err(SpecError::Syntax), "no white space of JSON");
     assert_eq!(parsed(b"[]"), Err(SpecError::NotAnObject));
 }
 
