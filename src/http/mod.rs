@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
@@ -45,6 +46,8 @@ pub struct Config {
 const MOST_CONNECTIONS: usize = 4096;
 /// A connection that has not sent the header of a (next) request by then is closed.
 const HEADER_TIME: Duration = Duration::from_secs(60);
+/// A connection whose client takes nothing of an answer for so long is closed.
+const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request's header: longer ones are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
 
@@ -88,10 +91,13 @@ impl Server {
     async fn connection(self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
         // Answers are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
+        close_unread(&stream, UNREAD_TIME);
         let service = service_fn(|request| self.answer(request, peer));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
+            // Who has said all there is to say, such as `nc -N`, still listens.
+            .half_close(true)
             // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
             .max_buf_size(HEADER_BYTES)
             .serve_connection(TokioIo::new(stream), service);
@@ -132,6 +138,14 @@ impl Server {
     }
 }
 
+/// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482): hyper would
+/// wait for ever.
+fn close_unread(stream: &TcpStream, time: Duration) {
+    if let Err(error) = SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
+        tracing::debug!("a connection has no limit for what is not read: {error}");
+    }
+}
+
 /// Answers a request to what anyone may read and nobody change.
 fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, Fault>) -> Reply {
     let methods = "GET, HEAD, OPTIONS";
@@ -147,4 +161,24 @@ fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, F
 pub(crate) async fn is_healthy(handle: &Handle) -> bool {
     let probing = handle.clone();
     handle.is_writable() && tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_does_not_hold_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        close_unread(&stream, Duration::from_millis(100));
+        let error = loop {
+            if let Err(error) = stream.write_all(&[0; 65_536]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
 }

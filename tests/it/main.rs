@@ -11,6 +11,7 @@
 
 mod api;
 mod badges;
+mod connection;
 mod disk;
 mod engine;
 mod faults;

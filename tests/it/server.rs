@@ -113,12 +113,15 @@ impl Server {
 
     /// Sends bytes as they are and reads one answer up to the end of the connection.
     pub async fn raw(&self, bytes: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut stream = self.connect().await;
         // The server may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        parse(&answer)
+        answer(stream).await
+    }
+
+    /// A connection on which nothing has been sent.
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -173,6 +176,13 @@ pub async fn project(handle: &Handle, name: &str) -> Project {
         handle.call(Command::CreateKey(project.id, secret)).await.unwrap().unwrap();
     }
     Project { id: project.id, rw, ro, ping }
+}
+
+/// Reads one answer up to the end of the connection.
+pub async fn answer(mut stream: TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes).await;
+    parse(&bytes)
 }
 
 fn parse(answer: &[u8]) -> Answer {
