@@ -59,6 +59,7 @@ pub(crate) struct Inner {
     pub(crate) handle: Handle,
     pub(crate) config: Config,
     pub(crate) api: api::Api,
+    room: body::Room,
     connections: Arc<Semaphore>,
 }
 
@@ -66,7 +67,7 @@ impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
         let api = api::Api::new(&config);
-        Self(Arc::new(Inner { handle, config, api, connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }))
+        Self(Arc::new(Inner { handle, config, api, room: body::Room::new(), connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }))
     }
 
     /// Answers connections, each on a lane, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
@@ -126,7 +127,7 @@ impl Server {
         Ok(match Route::parse(path) {
             Some(Route::Ping(to)) => {
                 let client = Client::of(&request, peer, &inner.config.trusted_proxies);
-                ping::answer(&inner.handle, to, request, client).await
+                ping::answer(inner, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(inner, endpoint, request).await,
             Some(Route::OpenApi) => public(&request, || Ok(reply::json(inner.api.description.clone()))),

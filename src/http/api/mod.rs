@@ -74,9 +74,9 @@ async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) ->
         return Err(fault);
     }
     let body = match head.method {
-        Method::POST => body::whole(body, BODY_BYTES).await?,
+        Method::POST => body::whole(body, BODY_BYTES, &inner.room).await?,
         // Nobody asks what it says, but the next request comes after it.
-        _ => body::beginning(body, 0).await.unwrap_or_default(),
+        _ => body::beginning(body, 0, &inner.room).await.unwrap_or_default(),
     };
     let document = match resource {
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
