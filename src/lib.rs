@@ -31,7 +31,7 @@
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
 //! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
-//! - API keys are kept as SHA-256 hashes and looked up by them. No key and no check's UUID is logged.
+//! - API keys are kept as SHA-256 hashes, looked up by them, and compared in constant time. No key and no check's UUID is logged.
 
 mod accept;
 pub mod admin;

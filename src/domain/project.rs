@@ -102,9 +102,21 @@ impl std::fmt::Debug for PingKey {
     }
 }
 
-/// The SHA-256 of an API key; the key itself is not kept.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// The SHA-256 of an API key; the key itself is not kept. Two are compared in constant time.
+#[derive(Clone, Copy, Eq)]
 pub struct KeyHash(pub [u8; 32]);
+
+impl PartialEq for KeyHash {
+    fn eq(&self, other: &Self) -> bool {
+        subtle::ConstantTimeEq::ct_eq(self.0.as_slice(), &other.0).into()
+    }
+}
+
+impl std::hash::Hash for KeyHash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl KeyHash {
     /// How many characters an API key has.
