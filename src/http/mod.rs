@@ -48,7 +48,7 @@ const MOST_CONNECTIONS: usize = 4096;
 const HEADER_TIME: Duration = Duration::from_secs(60);
 /// A connection whose client takes nothing of an answer for so long is closed.
 const UNREAD_TIME: Duration = Duration::from_secs(60);
-/// Bytes of a request's header: longer ones are answered 431.
+/// Bytes of a request's header that are taken. Reading goes in steps, so some longer ones pass; twice as many are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
 
 /// What every request is answered from. Cheap to clone.
