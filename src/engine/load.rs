@@ -80,14 +80,14 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: Arrival) -> Result
         next.ping(&check.settings, ping.kind, ping.rid, ping.at, &mut flips);
         flips.clear();
         next.last_arrival = arrival;
-        state.take(&Change::Pinged(ping.check, next));
+        state.take(&Change::Pinged { id: ping.check, state: next, sooner: false });
     }
     for flip in snapshot.flips_after(FlipNumber(last.flip))? {
         let (number, logged) = flip?;
         last.flip = number.0;
         if let Some(check) = state.check(logged.check) {
             let next = crate::domain::check::State { last_flip: check.state.last_flip.max(number), ..check.state };
-            state.take(&Change::Pinged(logged.check, next));
+            state.take(&Change::Pinged { id: logged.check, state: next, sooner: false });
         }
     }
     Ok(last)

@@ -21,7 +21,14 @@ use crate::domain::text::Slug;
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A ping moved the check; the log entry says so, its row need not be written.
-    Pinged(CheckId, check::State),
+    Pinged {
+        /// Which check.
+        id: CheckId,
+        /// What has become of it.
+        state: check::State,
+        /// Its deadline is earlier than before, or there was none.
+        sooner: bool,
+    },
     /// A check is new or was changed: its row is to be written.
     Check(Box<Check>),
     /// A check is gone.
@@ -174,7 +181,7 @@ impl State {
     /// Takes a step.
     pub fn take(&mut self, change: &Change) {
         match change {
-            Change::Pinged(id, state) => {
+            Change::Pinged { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
                     check.state = *state;
                     if let Some(household) = self.projects.get_mut(&check.project) {

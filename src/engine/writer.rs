@@ -212,7 +212,7 @@ impl Writer {
         let deliveries = callers.into_iter().zip(answers).map(|((address, caller), answer)| (address, (caller, answer)));
         self.shared.couriers.deliver(deliveries);
         for id in due.iter().chain(changes.iter().filter_map(|change| match change {
-            Change::Pinged(id, _) => Some(id),
+            Change::Pinged { id, sooner: true, .. } => Some(id),
             Change::Check(check) => Some(&check.id),
             _ => None,
         })) {
@@ -330,17 +330,14 @@ fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {
 /// Writes what a batch of commands has come to.
 fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
     if !effects.pings.is_empty() {
-        let mut log = batch.ping_log()?;
-        for (arrival, ping, body) in &effects.pings {
-            log.append(*arrival, ping, body)?;
-        }
+        batch.append_pings(&effects.pings)?;
     }
     if !effects.flips.is_empty() {
         batch.append_flips(&effects.flips)?;
     }
     for change in &effects.changes {
         match change {
-            Change::Pinged(..) => {}
+            Change::Pinged { .. } => {}
             Change::Check(check) => batch.put_checks([&**check])?,
             Change::CheckGone(id) => batch.remove_checks([*id])?,
             Change::Project(project) => batch.put_project(project)?,

@@ -17,7 +17,7 @@ use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
 pub use medium::{FILE_NAME, Medium};
 pub use meta::Mark;
-pub use ping::{PingCursor, PingLog, PrunedKept, Swept};
+pub use ping::{PingCursor, PrunedKept, Swept};
 
 /// Why the database cannot be opened, read or written.
 #[derive(Debug)]
@@ -75,7 +75,15 @@ macro_rules! from_redb {
         }
     )*};
 }
-from_redb!(redb::StorageError, redb::TableError, redb::TransactionError, redb::CommitError, redb::DatabaseError, redb::CompactionError);
+from_redb!(
+    redb::StorageError,
+    redb::TableError,
+    redb::TransactionError,
+    redb::CommitError,
+    redb::DatabaseError,
+    redb::CompactionError,
+    redb::CursorError
+);
 
 /// An open database.
 pub struct Store {

@@ -91,16 +91,18 @@ fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
 
 /// A store with a row of every kind.
 fn filled() -> Store {
+    filled_with(&[(Arrival(3), ping(6, 1, 0), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"ok")])
+}
+
+/// The same with other pings.
+fn filled_with(pings: &[(Arrival, Ping, &[u8])]) -> Store {
     let store = store();
     write(&store, |batch| {
         batch.put_project(&project())?;
         keys().iter().try_for_each(|key| batch.put_key(key))?;
         batch.put_channel(&channel())?;
         batch.put_checks([&check()])?;
-        let mut log = batch.ping_log()?;
-        log.append(Arrival(3), &ping(6, 1, 0), b"")?;
-        log.append(Arrival(8), &ping(6, 2, 3), b"ok")?;
-        drop(log);
+        batch.append_pings(pings)?;
         batch.append_flips(&[(FlipNumber(1), flip(6, 0, 50))])
     });
     store
@@ -196,8 +198,10 @@ fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
 #[test]
 fn rows_that_do_not_lead_back_are_errors() {
     for (arrival, row) in [(8, ping(6, 2, 8)), (8, ping(6, 2, 0)), (8, ping(7, 2, 3)), (8, ping(6, 9, 3)), (3, ping(6, 2, 8))] {
-        let store = filled();
-        write(&store, |batch| batch.ping_log()?.append(Arrival(arrival), &row, b""));
+        let mut pings = [(Arrival(3), ping(6, 1, 0), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"")];
+        let replaced = pings.iter_mut().find(|(own, ..)| own.0 == arrival).unwrap();
+        replaced.1 = row.clone();
+        let store = filled_with(&pings);
         let snapshot = store.snapshot().unwrap();
         let pings = snapshot.pings_of(CheckId(6), 2, Arrival(8), 1).map(|pings| pings.len());
         // A chain that ends early is one that was swept.
@@ -335,7 +339,7 @@ proptest! {
                         arrivals += 1;
                         let body = vec![arrivals as u8; usize::from(len)];
                         let n = bodies.len() as u64 + 1;
-                        batch.ping_log()?.append(Arrival(arrivals), &ping(check, n, *last), &body)?;
+                        batch.append_pings(&[(Arrival(arrivals), ping(check, n, *last), &body)])?;
                         bodies.push(body);
                         *last = arrivals;
                     }

@@ -34,6 +34,7 @@ impl Ledger {
             Signal::Email { .. } => body,
         };
         let mut flips = Vec::new();
+        let deadline = state.deadline(&settings);
         state.ping(&settings, kind, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
@@ -43,7 +44,8 @@ impl Ledger {
         state.last_arrival = arrival;
         self.log_flips(id, &mut state, &flips);
         self.effects.pings.push((arrival, ping, body));
-        self.change(Change::Pinged(id, state));
+        let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
+        self.change(Change::Pinged { id, state, sooner });
         Ok(if created { Outcome::PingedNew } else { Outcome::Pinged })
     }
 
