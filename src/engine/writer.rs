@@ -19,7 +19,7 @@ use crate::domain::moment::{MICROS, Moment};
 use crate::store::{Batch, Mark, Medium, Store, StoreError};
 
 /// Checks whose deadlines are looked at in one batch.
-const MOST_EXPIRED: usize = 512;
+const MOST_EXPIRED: usize = 128;
 /// The longest the writer waits without looking at the time: clocks are set.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits before it tries again to reopen a database that failed.
