@@ -17,9 +17,9 @@ use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
 use crate::clock::Clock;
+use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::BaseUrl;
-use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::smtp::address::Domain;
 use crate::store::Medium;
@@ -94,15 +94,15 @@ pub fn run(config: Config) -> Result<(), ServeError> {
 async fn serve(config: Config, handle: Handle, mut ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
     let doors = Doors::open(&config).await?;
-    if handle.state().households().next().is_none() {
+    if handle.state().projects().next().is_none() {
         let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
         // With nobody there to read it, the commands still show what there is.
         let _ = io::stderr().write_all(prepared.map_err(ServeError::FirstStart)?.as_bytes());
     }
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
-    let lanes = Lanes::start(cores, &handle).map_err(ServeError::System)?;
-    let mut doors = doors.serve(&handle, config, lanes, &stopped);
+    let threads = ConnectionThreads::start(cores, &handle).map_err(ServeError::System)?;
+    let mut doors = doors.serve(&handle, config, threads, &stopped);
     tell_supervisor(NotifyState::Ready);
 
     let failure = tokio::select! {

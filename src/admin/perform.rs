@@ -9,7 +9,7 @@ use crate::domain::moment::Moment;
 use crate::domain::project::{Access, Channel, ChannelSettings, KeyHash, PingKey, Project, ProjectName, Secret};
 use crate::engine::Handle;
 use crate::engine::command::{Command, NewChannel, NewProject, Refusal, Unavailable};
-use crate::engine::state::{Household, State};
+use crate::engine::state::{ProjectState, State};
 use crate::random::Random;
 
 /// Characters of the segment that names a project in badge URLs.
@@ -114,7 +114,7 @@ async fn submit(handle: &Handle, command: Command) -> Result<Reply, Reply> {
 
 /// The project of this name or, if there is none, of this UUID.
 fn find_project(state: &State, wanted: &str) -> Result<Arc<Project>, Reply> {
-    let projects = || state.households().map(|household| &household.project);
+    let projects = || state.projects().map(|project_state| &project_state.project);
     let by_name = projects().find(|project| project.name.as_str() == wanted);
     by_name.or_else(|| projects().find(|project| project.uuid.to_string() == wanted)).cloned().ok_or_else(|| {
         Reply::Refused(match few(projects().map(|project| project.name.as_str())) {
@@ -129,15 +129,15 @@ fn find_any(state: &State, project: Option<&str>) -> Result<Option<ProjectId>, R
     Ok(project.map(|wanted| find_project(state, wanted)).transpose()?.map(|project| project.id))
 }
 
-/// The households of one project or of all.
-fn households<'s>(state: &'s State, project: Option<&str>) -> Result<impl Iterator<Item = &'s Household> + use<'s>, Reply> {
+/// The projects of one project or of all.
+fn projects<'s>(state: &'s State, project: Option<&str>) -> Result<impl Iterator<Item = &'s ProjectState> + use<'s>, Reply> {
     let one = find_any(state, project)?;
-    Ok(state.households().filter(move |household| one.is_none_or(|one| household.project.id == one)))
+    Ok(state.projects().filter(move |project_state| one.is_none_or(|one| project_state.project.id == one)))
 }
 
 /// The one channel of this UUID or name, in one project or in all.
 fn find_channel(state: &State, project: Option<&str>, wanted: &str) -> Result<Arc<Channel>, Reply> {
-    let channels: Vec<_> = households(state, project)?.flat_map(|household| household.channels.values()).collect();
+    let channels: Vec<_> = projects(state, project)?.flat_map(|project_state| project_state.channels.values()).collect();
     if let Some(channel) = channels.iter().find(|channel| channel.uuid.to_string() == wanted) {
         return Ok(Arc::clone(channel));
     }
@@ -161,20 +161,20 @@ fn few<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<String> {
 }
 
 fn list_projects(state: &State) -> Reply {
-    let row = |household: &Household| ProjectRow {
-        uuid: household.project.uuid,
-        name: household.project.name.as_str().into(),
-        checks: household.checks.len(),
-        check_limit: household.project.check_limit,
-        ping_log_limit: household.project.ping_log_limit,
+    let row = |project_state: &ProjectState| ProjectRow {
+        uuid: project_state.project.uuid,
+        name: project_state.project.name.as_str().into(),
+        checks: project_state.checks.len(),
+        check_limit: project_state.project.check_limit,
+        ping_log_limit: project_state.project.ping_log_limit,
     };
-    Reply::Projects(state.households().map(row).collect())
+    Reply::Projects(state.projects().map(row).collect())
 }
 
 fn list_keys(state: &State, project: Option<&str>, show_ping_keys: bool) -> Result<Reply, Reply> {
     let one = find_any(state, project)?;
     let rows = state.keys().filter(|key| one.is_none_or(|one| key.project == one)).filter_map(|key| {
-        let project = &state.household(key.project)?.project;
+        let project = &state.project(key.project)?.project;
         let shown = match &key.secret {
             Secret::Ping(key) if show_ping_keys => Some(key.as_str().into()),
             _ => None,
@@ -191,8 +191,8 @@ fn list_keys(state: &State, project: Option<&str>, show_ping_keys: bool) -> Resu
 }
 
 fn list_channels(state: &State, project: Option<&str>, show_settings: bool) -> Result<Reply, Reply> {
-    let of_one = |household: &Household| {
-        let project = household.project.name.as_str().to_owned();
+    let of_one = |project_state: &ProjectState| {
+        let project = project_state.project.name.as_str().to_owned();
         let row = move |channel: &Arc<Channel>| ChannelRow {
             uuid: channel.uuid,
             project: project.clone(),
@@ -201,9 +201,9 @@ fn list_channels(state: &State, project: Option<&str>, show_settings: bool) -> R
             settings: show_settings
                 .then(|| channel.settings.iter().map(|(key, value)| (key.as_ref().into(), value.as_ref().into())).collect()),
         };
-        household.channels.values().map(row).collect::<Vec<_>>()
+        project_state.channels.values().map(row).collect::<Vec<_>>()
     };
-    Ok(Reply::Channels(households(state, project)?.flat_map(of_one).collect()))
+    Ok(Reply::Channels(projects(state, project)?.flat_map(of_one).collect()))
 }
 
 fn written(moment: Moment) -> String {

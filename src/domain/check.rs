@@ -9,45 +9,9 @@ use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use super::moment::Moment;
 use super::ping::Kind;
 use super::schedule::Schedule;
+use super::status::{Status, VisibleStatus};
 use super::text::{Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
-
-/// The stored status. Grace is never stored: it follows from the time of reading.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// Never pinged, or resumed.
-    New,
-    /// The last completion was a success and its deadline has not passed.
-    Up,
-    /// The last completion was a failure, or a deadline has passed.
-    Down,
-    /// Not monitored.
-    Paused,
-}
-
-/// The status that is shown (contract, States and transitions).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the contract's five words")]
-pub enum Shown {
-    New,
-    Up,
-    Grace,
-    Down,
-    Paused,
-}
-
-impl Shown {
-    /// The contract's word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Up => "up",
-            Self::Grace => "grace",
-            Self::Down => "down",
-            Self::Paused => "paused",
-        }
-    }
-}
 
 /// When keyword filtering is on, and what no match means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,7 +106,7 @@ pub struct Run {
 
 /// What pings and time have made of a check. Small and `Copy`: it changes with every ping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct CheckState {
     /// The stored status.
     pub status: Status,
     /// When the stored status last changed.
@@ -163,7 +127,7 @@ pub struct State {
     pub last_flip: FlipNumber,
 }
 
-impl State {
+impl CheckState {
     /// A check created then.
     pub fn new(created: Moment) -> Self {
         Self {
@@ -196,23 +160,23 @@ impl State {
         }
     }
 
-    /// The status shown at `now`. It agrees with the stored one once [`State::settle`] has been called for that moment, grace apart.
-    pub fn shown(&self, settings: &Settings, now: Moment) -> Shown {
+    /// The status shown at `now`. It agrees with the stored one once [`CheckState::settle`] has been called for that moment, grace apart.
+    pub fn visible_status(&self, settings: &Settings, now: Moment) -> VisibleStatus {
         let grace = settings.grace.get();
         if self.run.is_some_and(|run| now >= run.start.plus_secs(grace)) {
-            return Shown::Down;
+            return VisibleStatus::Down;
         }
         match (self.status, self.grace_start) {
-            (Status::New, _) => Shown::New,
-            (Status::Paused, _) => Shown::Paused,
-            (Status::Down, _) => Shown::Down,
-            (Status::Up, Some(expected)) if now >= expected.plus_secs(grace) => Shown::Down,
-            (Status::Up, Some(expected)) if now >= expected => Shown::Grace,
-            (Status::Up, _) => Shown::Up,
+            (Status::New, _) => VisibleStatus::New,
+            (Status::Paused, _) => VisibleStatus::Paused,
+            (Status::Down, _) => VisibleStatus::Down,
+            (Status::Up, Some(expected)) if now >= expected.plus_secs(grace) => VisibleStatus::Down,
+            (Status::Up, Some(expected)) if now >= expected => VisibleStatus::Grace,
+            (Status::Up, _) => VisibleStatus::Up,
         }
     }
 
-    /// When what [`State::shown`] says will next change by time alone.
+    /// When what [`CheckState::visible_status`] says will next change by time alone.
     pub fn next_change(&self, settings: &Settings, now: Moment) -> Option<Moment> {
         let grace = settings.grace.get();
         let run = self.run.map(|run| run.start.plus_secs(grace));
@@ -321,7 +285,7 @@ pub struct Check {
     /// What its owner has set.
     pub settings: Arc<Settings>,
     /// What has become of it.
-    pub state: State,
+    pub state: CheckState,
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A flip: a change of a check's stored status, and which of them the contract shows.
 
-use super::check::Status;
 use super::ids::{CheckId, FlipNumber};
 use super::moment::Moment;
+use super::status::Status;
 
 /// A change of the stored status. All are kept; the API shows those between up and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,13 +15,21 @@ pub struct Flip {
     pub to: Status,
 }
 
+/// Which way a flip that the API shows goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From down to up.
+    Up,
+    /// From up to down.
+    Down,
+}
+
 impl Flip {
-    /// Whether this is a flip in the contract's sense, and then whether it goes up (contract, Flip: "a change of status from down to
-    /// up or from up to down").
-    pub fn shown(self) -> Option<bool> {
+    /// The direction of a flip between up and down. `None`: a change that the API does not show.
+    pub fn direction(self) -> Option<Direction> {
         match (self.from, self.to) {
-            (Status::Down, Status::Up) => Some(true),
-            (Status::Up, Status::Down) => Some(false),
+            (Status::Down, Status::Up) => Some(Direction::Up),
+            (Status::Up, Status::Down) => Some(Direction::Down),
             _ => None,
         }
     }

@@ -131,7 +131,7 @@ mod tests {
     /// A check that is expected every day, with an hour of grace.
     fn daily() -> Check {
         let random = Random::seeded(1);
-        let state = crate::domain::check::State::new(at(0));
+        let state = crate::domain::check::CheckState::new(at(0));
         let (id, project) = (CheckId(1), ProjectId(2));
         Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state }
     }

@@ -33,7 +33,7 @@ pub(super) struct Housekeeping {
     thresholds: Thresholds,
     /// Check rows hold every ping up to this arrival.
     checkpoint: Arrival,
-    round: Option<Round>,
+    in_progress: Option<CheckpointInProgress>,
     log_len: u64,
     kept_len: u64,
     /// The log is swept down to `target` entries once it has more than `ceiling`.
@@ -47,7 +47,7 @@ pub(super) struct Housekeeping {
 }
 
 /// A checkpoint under way.
-struct Round {
+struct CheckpointInProgress {
     /// What the check rows will hold when it is done.
     arrival: Arrival,
     flip: FlipNumber,
@@ -62,7 +62,7 @@ impl Housekeeping {
         Self {
             thresholds,
             checkpoint,
-            round: None,
+            in_progress: None,
             log_len,
             kept_len,
             ceiling: 0,
@@ -82,7 +82,7 @@ impl Housekeeping {
 
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
-        self.round.is_some() || self.sweeping || self.prune_flips || (self.kept_credit > 0 && self.kept_len > 0)
+        self.in_progress.is_some() || self.sweeping || self.prune_flips || (self.kept_credit > 0 && self.kept_len > 0)
     }
 
     /// Writes one slice of whatever is to be done into a batch that has just appended `appended` pings.
@@ -113,7 +113,7 @@ impl Housekeeping {
         checkpoint: Arrival,
         last: (Arrival, FlipNumber),
     ) -> Result<(), StoreError> {
-        let checks = state.households().flat_map(|household| &household.checks).filter_map(|id| state.check(*id));
+        let checks = state.projects().flat_map(|project_state| &project_state.checks).filter_map(|id| state.check(*id));
         batch.put_checks(checks.filter(|check| check.state.last_arrival > checkpoint))?;
         batch.set_mark(Mark::CheckpointArrival, last.0.0)?;
         batch.set_mark(Mark::CheckpointFlip, last.1.0)
@@ -125,25 +125,25 @@ impl Housekeeping {
     }
 
     fn checkpoint(&mut self, batch: &Batch, state: &State, (arrival, flip): (Arrival, FlipNumber)) -> Result<(), StoreError> {
-        if self.round.is_none() {
+        if self.in_progress.is_none() {
             let tail = arrival.0.saturating_sub(self.checkpoint.0);
             let Thresholds { least_tail, tail_per_check, .. } = self.thresholds;
             if tail < least_tail.max(tail_per_check * state.checks().len() as u64) {
                 return Ok(());
             }
-            let checks = state.households().flat_map(|household| &household.checks).copied().collect();
-            self.round = Some(Round { arrival, flip, next: 0, checks });
+            let checks = state.projects().flat_map(|project_state| &project_state.checks).copied().collect();
+            self.in_progress = Some(CheckpointInProgress { arrival, flip, next: 0, checks });
         }
-        let Some(round) = &mut self.round else { return Ok(()) };
-        let slice = round.checks.iter().skip(round.next).take(self.thresholds.slice);
+        let Some(checkpoint) = &mut self.in_progress else { return Ok(()) };
+        let slice = checkpoint.checks.iter().skip(checkpoint.next).take(self.thresholds.slice);
         let behind = slice.filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.checkpoint);
         batch.put_checks(behind)?;
-        round.next += self.thresholds.slice;
-        if round.next >= round.checks.len() {
-            batch.set_mark(Mark::CheckpointArrival, round.arrival.0)?;
-            batch.set_mark(Mark::CheckpointFlip, round.flip.0)?;
-            self.checkpoint = round.arrival;
-            self.round = None;
+        checkpoint.next += self.thresholds.slice;
+        if checkpoint.next >= checkpoint.checks.len() {
+            batch.set_mark(Mark::CheckpointArrival, checkpoint.arrival.0)?;
+            batch.set_mark(Mark::CheckpointFlip, checkpoint.flip.0)?;
+            self.checkpoint = checkpoint.arrival;
+            self.in_progress = None;
         }
         Ok(())
     }
@@ -212,10 +212,10 @@ fn readable(done: Result<(), StoreError>) -> Result<bool, StoreError> {
 /// Entries that are within their limit.
 fn live_pings(state: &State) -> u64 {
     state
-        .households()
-        .map(|household| {
-            let limit = u64::from(household.project.ping_log_limit);
-            let checks = household.checks.iter().filter_map(|id| state.check(*id));
+        .projects()
+        .map(|project_state| {
+            let limit = u64::from(project_state.project.ping_log_limit);
+            let checks = project_state.checks.iter().filter_map(|id| state.check(*id));
             checks.map(|check| check.state.n_pings.min(limit)).sum::<u64>()
         })
         .sum()

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::apply::{Effects, Ledger, Numbers};
+use super::apply::{Effects, Numbers, WorkingState};
 use super::state::{Change, State};
 use crate::domain::ids::{Arrival, FlipNumber};
 use crate::domain::moment::Moment;
@@ -11,7 +11,7 @@ use crate::store::{Mark, Snapshot, Store, StoreError};
 
 /// What start-up finds.
 pub(super) struct Loaded {
-    pub(super) ledger: Ledger,
+    pub(super) working: WorkingState,
     /// No stamp may be earlier than this.
     pub(super) last_stamp: Moment,
     /// Check rows hold every ping up to this arrival.
@@ -30,14 +30,14 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
     let mut state = State::default();
     let mut last_stamp = Moment::default();
     for project in snapshot.projects()? {
-        state.take(&Change::Project(Arc::new(project)));
+        state.apply(&Change::Project(Arc::new(project)));
     }
     for key in snapshot.keys()? {
         last_stamp = last_stamp.max(key.created);
-        state.take(&Change::Key(Arc::new(key)));
+        state.apply(&Change::Key(Arc::new(key)));
     }
     for channel in snapshot.channels()? {
-        state.take(&Change::Channel(Arc::new(channel)));
+        state.apply(&Change::Channel(Arc::new(channel)));
     }
     let (mut arrival, mut flip) = (0, 0);
     for check in snapshot.checks()? {
@@ -45,14 +45,14 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         arrival = arrival.max(check.state.last_arrival.0);
         flip = flip.max(check.state.last_flip.0);
         last_stamp = last_stamp.max(check.state.changed);
-        state.take(&Change::Check(Box::new(check)));
+        state.apply(&Change::Check(Box::new(check)));
     }
     let checkpoint = Arrival(snapshot.mark(Mark::CheckpointArrival)?);
     let last = replay(&snapshot, &mut state, checkpoint)?;
     let numbers =
         Numbers { id: snapshot.mark(Mark::NextId)?.max(1), arrival: arrival.max(last.arrival) + 1, flip: flip.max(last.flip) + 1 };
     Ok(Loaded {
-        ledger: Ledger { state, numbers, effects: Effects::default(), body_limit },
+        working: WorkingState { state, numbers, effects: Effects::default(), body_limit },
         // The sweep leaves the newest ping, so this is the latest of all.
         last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
         checkpoint,
@@ -80,14 +80,14 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: Arrival) -> Result
         next.ping(&check.settings, ping.kind, ping.rid, ping.at, &mut flips);
         flips.clear();
         next.last_arrival = arrival;
-        state.take(&Change::Pinged { id: ping.check, state: next, sooner: false });
+        state.apply(&Change::Pinged { id: ping.check, state: next, sooner: false });
     }
     for flip in snapshot.flips_after(FlipNumber(last.flip))? {
         let (number, logged) = flip?;
         last.flip = number.0;
         if let Some(check) = state.check(logged.check) {
-            let next = crate::domain::check::State { last_flip: check.state.last_flip.max(number), ..check.state };
-            state.take(&Change::Pinged { id: logged.check, state: next, sooner: false });
+            let next = crate::domain::check::CheckState { last_flip: check.state.last_flip.max(number), ..check.state };
+            state.apply(&Change::Pinged { id: logged.check, state: next, sooner: false });
         }
     }
     Ok(last)

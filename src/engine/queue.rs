@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::command::{Answer, Command, Signal, Unavailable};
-use super::courier::Address;
+use super::replies::RouteId;
 use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 64 << 20;
 pub(super) struct Entry {
     pub(super) command: Command,
     pub(super) reply: oneshot::Sender<Answer>,
-    pub(super) address: Option<Address>,
+    pub(super) route: Option<RouteId>,
 }
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(super) struct Taken {
 
 impl Queue {
     /// Puts a command in, or says why not.
-    pub(super) fn push(&self, command: Command, address: Option<Address>) -> Result<oneshot::Receiver<Answer>, Unavailable> {
+    pub(super) fn push(&self, command: Command, route: Option<RouteId>) -> Result<oneshot::Receiver<Answer>, Unavailable> {
         let bytes = weight(&command);
         let mut waiting = self.locked();
         if waiting.closed {
@@ -55,7 +55,7 @@ impl Queue {
         }
         let (reply, answer) = oneshot::channel();
         waiting.bytes += bytes;
-        waiting.entries.push(Entry { command, reply, address });
+        waiting.entries.push(Entry { command, reply, route });
         let first = waiting.entries.len() == 1;
         drop(waiting);
         if first {

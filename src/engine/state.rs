@@ -12,12 +12,12 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
-use crate::domain::check::{self, Check};
+use crate::domain::check::{Check, CheckState};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
 
-/// One step from a state to the next.
+/// One change of the state.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A ping moved the check; the log entry says so, its row need not be written.
@@ -25,7 +25,7 @@ pub enum Change {
         /// Which check.
         id: CheckId,
         /// What has become of it.
-        state: check::State,
+        state: CheckState,
         /// Its deadline is earlier than before, or there was none.
         sooner: bool,
     },
@@ -49,7 +49,7 @@ pub enum Change {
 
 /// A project with what belongs to it.
 #[derive(Clone, Debug)]
-pub struct Household {
+pub struct ProjectState {
     /// The project itself.
     pub project: Arc<Project>,
     /// Its checks, oldest first.
@@ -68,12 +68,12 @@ pub struct State {
     checks: HashMap<CheckId, Check, RandomState>,
     by_uuid: HashMap<Uuid, CheckId, RandomState>,
     by_badge: HashMap<Uuid, CheckId, RandomState>,
-    projects: BTreeMap<ProjectId, Household>,
+    projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
-    /// Drawn at random whenever the state is read from the file: the versions of households count anew from there.
+    /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.
     pub epoch: u64,
 }
 
@@ -99,12 +99,12 @@ impl State {
     }
 
     /// A project with what belongs to it.
-    pub fn household(&self, id: ProjectId) -> Option<&Household> {
+    pub fn project(&self, id: ProjectId) -> Option<&ProjectState> {
         self.projects.get(&id)
     }
 
     /// Every project, oldest first.
-    pub fn households(&self) -> impl Iterator<Item = &Household> {
+    pub fn projects(&self) -> impl Iterator<Item = &ProjectState> {
         self.projects.values()
     }
 
@@ -121,13 +121,13 @@ impl State {
     /// The checks of a project that are younger than this one, oldest first.
     pub fn checks_after(&self, project: ProjectId, older: Option<CheckId>) -> impl Iterator<Item = &Check> {
         let from = older.map_or(Bound::Unbounded, Bound::Excluded);
-        let household = self.household(project).into_iter();
-        household.flat_map(move |household| household.checks.range((from, Bound::Unbounded))).filter_map(|id| self.check(*id))
+        let project_state = self.project(project).into_iter();
+        project_state.flat_map(move |project_state| project_state.checks.range((from, Bound::Unbounded))).filter_map(|id| self.check(*id))
     }
 
     /// The checks of a project that have this slug, oldest first; none for the empty slug.
     pub fn checks_by_slug(&self, project: ProjectId, slug: &Slug) -> &[CheckId] {
-        self.household(project).and_then(|household| household.slugs.get(slug)).map_or(&[], Vec::as_slice)
+        self.project(project).and_then(|project_state| project_state.slugs.get(slug)).map_or(&[], Vec::as_slice)
     }
 
     /// Every key, oldest first.
@@ -170,7 +170,7 @@ impl State {
 
     /// How many pings of a check are kept.
     pub fn ping_log_limit(&self, project: ProjectId) -> u64 {
-        self.household(project).map_or(0, |household| u64::from(household.project.ping_log_limit))
+        self.project(project).map_or(0, |project_state| u64::from(project_state.project.ping_log_limit))
     }
 
     /// Whether ping `n` of a check is within its log limit; of a check that is gone none is.
@@ -178,14 +178,14 @@ impl State {
         self.check(check).is_some_and(|check| n + self.ping_log_limit(check.project) > check.state.n_pings)
     }
 
-    /// Takes a step.
-    pub fn take(&mut self, change: &Change) {
+    /// Makes a change.
+    pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Pinged { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
                     check.state = *state;
-                    if let Some(household) = self.projects.get_mut(&check.project) {
-                        household.version += 1;
+                    if let Some(project_state) = self.projects.get_mut(&check.project) {
+                        project_state.version += 1;
                     }
                 }
             }
@@ -193,8 +193,8 @@ impl State {
             Change::CheckGone(id) => self.remove_check(*id),
             Change::Project(project) => self.put_project(project),
             Change::ProjectGone(id) => {
-                if let Some(household) = self.projects.remove(id) {
-                    self.by_badge_key.remove(&household.project.badge_key);
+                if let Some(project_state) = self.projects.remove(id) {
+                    self.by_badge_key.remove(&project_state.project.badge_key);
                 }
             }
             Change::Key(key) => {
@@ -218,14 +218,14 @@ impl State {
                 None => {}
             },
             Change::Channel(channel) => {
-                if let Some(household) = self.projects.get_mut(&channel.project) {
-                    household.channels.insert(channel.id, Arc::clone(channel));
-                    household.version += 1;
+                if let Some(project_state) = self.projects.get_mut(&channel.project) {
+                    project_state.channels.insert(channel.id, Arc::clone(channel));
+                    project_state.version += 1;
                 }
             }
             Change::ChannelGone(id) => {
-                for household in self.projects.values_mut() {
-                    household.version += u64::from(household.channels.remove(id).is_some());
+                for project_state in self.projects.values_mut() {
+                    project_state.version += u64::from(project_state.channels.remove(id).is_some());
                 }
             }
         }
@@ -233,20 +233,20 @@ impl State {
 
     fn put_check(&mut self, check: &Check) {
         let old = self.checks.insert(check.id, check.clone());
-        let Some(household) = self.projects.get_mut(&check.project) else { return };
-        household.version += 1;
+        let Some(project_state) = self.projects.get_mut(&check.project) else { return };
+        project_state.version += 1;
         let slug = &check.settings.slug;
         match old {
             Some(old) if old.settings.slug == *slug => return,
-            Some(old) => household.drop_slug(&old.settings.slug, check.id),
+            Some(old) => project_state.drop_slug(&old.settings.slug, check.id),
             None => {
-                household.checks.insert(check.id);
+                project_state.checks.insert(check.id);
                 self.by_uuid.insert(check.uuid, check.id);
                 self.by_badge.insert(check.badge, check.id);
             }
         }
         if !slug.is_empty() {
-            let ids = household.slugs.entry(slug.clone()).or_default();
+            let ids = project_state.slugs.entry(slug.clone()).or_default();
             ids.push(check.id);
             ids.sort_unstable();
         }
@@ -256,32 +256,32 @@ impl State {
         let Some(check) = self.checks.remove(&id) else { return };
         self.by_uuid.remove(&check.uuid);
         self.by_badge.remove(&check.badge);
-        if let Some(household) = self.projects.get_mut(&check.project) {
-            household.version += 1;
-            household.checks.remove(&id);
-            household.drop_slug(&check.settings.slug, id);
+        if let Some(project_state) = self.projects.get_mut(&check.project) {
+            project_state.version += 1;
+            project_state.checks.remove(&id);
+            project_state.drop_slug(&check.settings.slug, id);
         }
     }
 
     fn put_project(&mut self, project: &Arc<Project>) {
-        if let Some(household) = self.projects.get_mut(&project.id) {
-            household.project = Arc::clone(project);
-            household.version += 1;
+        if let Some(project_state) = self.projects.get_mut(&project.id) {
+            project_state.project = Arc::clone(project);
+            project_state.version += 1;
         } else {
-            let household = Household {
+            let project_state = ProjectState {
                 project: Arc::clone(project),
                 checks: BTreeSet::new(),
                 channels: BTreeMap::new(),
                 slugs: HashMap::new(),
                 version: 0,
             };
-            self.projects.insert(project.id, household);
+            self.projects.insert(project.id, project_state);
             self.by_badge_key.insert(project.badge_key.clone(), project.id);
         }
     }
 }
 
-impl Household {
+impl ProjectState {
     fn drop_slug(&mut self, slug: &Slug, id: CheckId) {
         if let Some(ids) = self.slugs.get_mut(slug) {
             ids.retain(|one| *one != id);

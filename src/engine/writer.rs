@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use super::apply::{Effects, Ledger};
+use super::apply::{Effects, WorkingState};
 use super::command::{Answer, Command, Unavailable};
-use super::courier::Couriers;
 use super::housekeeping::{Housekeeping, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
+use super::replies::ReplyRoutes;
 use super::state::{Change, State};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -41,7 +41,7 @@ pub struct Writer {
     thresholds: Thresholds,
     /// A database that failed, out of reach for new readers, until the last one gives it back.
     failed: Option<Arc<Store>>,
-    ledger: Ledger,
+    working: WorkingState,
     alarm: Alarm,
     housekeeping: Housekeeping,
     last_stamp: Moment,
@@ -50,7 +50,7 @@ pub struct Writer {
 
 /// What is derived from the file, anew at start and after a failure.
 struct Derived {
-    ledger: Ledger,
+    working: WorkingState,
     alarm: Alarm,
     housekeeping: Housekeeping,
     last_stamp: Moment,
@@ -58,11 +58,11 @@ struct Derived {
 }
 
 fn derive(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment) -> Result<(Derived, State), StoreError> {
-    let Loaded { ledger, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
-    let published = ledger.state.clone();
-    let alarm = alarm_of(&ledger.state, now.max(last_stamp));
+    let Loaded { working, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
+    let published = working.state.clone();
+    let alarm = alarm_of(&working.state, now.max(last_stamp));
     let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
-    Ok((Derived { ledger, alarm, housekeeping, last_stamp, badge_secret }, published))
+    Ok((Derived { working, alarm, housekeeping, last_stamp, badge_secret }, published))
 }
 
 impl Writer {
@@ -92,7 +92,7 @@ impl Writer {
             published: RwLock::new(published),
             store: RwLock::new(Some(Arc::new(store))),
             writable: AtomicBool::new(true),
-            couriers: Couriers::default(),
+            reply_routes: ReplyRoutes::default(),
             badge_secret,
             clock,
             random,
@@ -104,13 +104,13 @@ impl Writer {
                 shared.queue.nudge();
             }
         });
-        let Derived { ledger, alarm, housekeeping, last_stamp, .. } = derived;
+        let Derived { working, alarm, housekeeping, last_stamp, .. } = derived;
         let writer = Self {
             shared: Arc::clone(&shared),
             medium,
             thresholds,
             failed: None,
-            ledger,
+            working,
             alarm,
             housekeeping,
             last_stamp,
@@ -148,7 +148,7 @@ impl Writer {
         let now = self.last_stamp.max(self.shared.clock.now());
         if self.alarm.is_ahead_of(now) {
             // The clock was set back, and no stamp is in the way.
-            self.alarm = alarm_of(&self.ledger.state, now);
+            self.alarm = alarm_of(&self.working.state, now);
         }
         let due = self.alarm.due(now, MOST_EXPIRED);
         self.more_due = due.more;
@@ -171,7 +171,7 @@ impl Writer {
 
     /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
-        self.ledger.state.checks().all(|check| self.alarm.covers(check))
+        self.working.state.checks().all(|check| self.alarm.covers(check))
     }
 
     fn patience(&self) -> Duration {
@@ -187,7 +187,7 @@ impl Writer {
     }
 
     fn batch(&mut self, entries: Vec<Entry>, due: &[CheckId]) -> Result<(), Ended> {
-        let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.address, entry.reply))).unzip();
+        let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
         let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(due, commands)));
         let answers = match work {
             Ok(Ok(answers)) => answers,
@@ -207,16 +207,16 @@ impl Writer {
                 return Err(Ended::Panicked);
             }
         };
-        let Effects { changes, .. } = std::mem::take(&mut self.ledger.effects);
+        let Effects { changes, .. } = std::mem::take(&mut self.working.effects);
         self.publish(&changes);
-        let deliveries = callers.into_iter().zip(answers).map(|((address, caller), answer)| (address, (caller, answer)));
-        self.shared.couriers.deliver(deliveries);
+        let deliveries = callers.into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
+        self.shared.reply_routes.deliver(deliveries);
         for id in due.iter().chain(changes.iter().filter_map(|change| match change {
             Change::Pinged { id, sooner: true, .. } => Some(id),
             Change::Check(check) => Some(&check.id),
             _ => None,
         })) {
-            if let Some(check) = self.ledger.state.check(*id) {
+            if let Some(check) = self.working.state.check(*id) {
                 self.alarm.arm(check);
             }
         }
@@ -224,29 +224,29 @@ impl Writer {
     }
 
     fn apply_and_write(&mut self, due: &[CheckId], commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
-        let ids_before = self.ledger.numbers.id;
+        let ids_before = self.working.numbers.id;
         if !due.is_empty() {
             let now = self.stamp();
             // Expiry refuses nothing.
-            let _ = self.ledger.apply(Command::Expire(due.to_vec()), now);
+            let _ = self.working.apply(Command::Expire(due.to_vec()), now);
         }
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
             let now = self.stamp();
-            answers.push(Ok(self.ledger.apply(command, now)));
+            answers.push(Ok(self.working.apply(command, now)));
         }
-        if self.ledger.effects.changes.is_empty() && !self.housekeeping.pending() {
+        if self.working.effects.changes.is_empty() && !self.housekeeping.pending() {
             // Refusals, and deadlines that pings have put off, cost no commit.
             return Ok(answers);
         }
         let store = self.store()?;
         let batch = store.batch()?;
-        write(&batch, &self.ledger.effects)?;
-        if self.ledger.numbers.id != ids_before {
-            batch.set_mark(Mark::NextId, self.ledger.numbers.id)?;
+        write(&batch, &self.working.effects)?;
+        if self.working.numbers.id != ids_before {
+            batch.set_mark(Mark::NextId, self.working.numbers.id)?;
         }
-        let appended = self.ledger.effects.pings.len() as u64;
-        self.housekeeping.slice(&batch, &self.ledger.state, appended, self.last_numbers(), self.last_stamp)?;
+        let appended = self.working.effects.pings.len() as u64;
+        self.housekeeping.slice(&batch, &self.working.state, appended, self.last_numbers(), self.last_stamp)?;
         batch.commit()?;
         Ok(answers)
     }
@@ -258,7 +258,7 @@ impl Writer {
     }
 
     fn last_numbers(&self) -> (Arrival, FlipNumber) {
-        (Arrival(self.ledger.numbers.arrival - 1), FlipNumber(self.ledger.numbers.flip - 1))
+        (Arrival(self.working.numbers.arrival - 1), FlipNumber(self.working.numbers.flip - 1))
     }
 
     fn store(&self) -> Result<Arc<Store>, StoreError> {
@@ -268,7 +268,7 @@ impl Writer {
 
     fn publish(&self, changes: &[Change]) {
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
-        changes.iter().for_each(|change| published.take(change));
+        changes.iter().for_each(|change| published.apply(change));
     }
 
     /// After a failed write: once the medium takes writes again, the database is dropped and reopened, and memory is read anew.
@@ -287,13 +287,13 @@ impl Writer {
         }
         let now = self.last_stamp.max(self.shared.clock.now());
         let reopened =
-            Store::reopen(&self.medium).and_then(|store| Ok((derive(&store, self.ledger.body_limit, self.thresholds, now)?, store)));
+            Store::reopen(&self.medium).and_then(|store| Ok((derive(&store, self.working.body_limit, self.thresholds, now)?, store)));
         match reopened {
             Ok(((derived, mut published), store)) => {
                 published.epoch = u64::from_le_bytes(self.shared.random.bytes());
                 *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
                 *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
-                self.ledger = derived.ledger;
+                self.working = derived.working;
                 self.alarm = derived.alarm;
                 self.housekeeping = derived.housekeeping;
                 self.last_stamp = self.last_stamp.max(derived.last_stamp);
@@ -309,7 +309,7 @@ impl Writer {
     fn close(&mut self) {
         let written = self.store().and_then(|store| {
             let batch = store.batch()?;
-            Housekeeping::checkpoint_whole(&batch, &self.ledger.state, self.housekeeping.checkpointed(), self.last_numbers())?;
+            Housekeeping::checkpoint_whole(&batch, &self.working.state, self.housekeeping.checkpointed(), self.last_numbers())?;
             batch.commit()
         });
         if let Err(error) = written {
@@ -320,7 +320,7 @@ impl Writer {
 
 /// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
 fn alarm_of(state: &State, now: Moment) -> Alarm {
-    Alarm::new(state.households().flat_map(|household| state.checks_of(household.project.id)), now)
+    Alarm::new(state.projects().flat_map(|project_state| state.checks_of(project_state.project.id)), now)
 }
 
 fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {

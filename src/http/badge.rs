@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::reply::{self, Fault, Reply};
 use super::route::BadgePath;
-use crate::domain::check::{Check, Shown};
+use crate::domain::check::Check;
 use crate::domain::ids::path_uuid;
 use crate::domain::moment::Moment;
+use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
 use link::Link;
 pub(super) use link::links;
@@ -104,10 +105,10 @@ struct Counts {
 impl Counts {
     fn add(&mut self, check: &Check, now: Moment) {
         self.total += 1;
-        match check.state.shown(&check.settings, now) {
-            Shown::Grace => self.grace += 1,
-            Shown::Down => self.down += 1,
-            Shown::New | Shown::Up | Shown::Paused => {}
+        match check.state.visible_status(&check.settings, now) {
+            VisibleStatus::Grace => self.grace += 1,
+            VisibleStatus::Down => self.down += 1,
+            VisibleStatus::New | VisibleStatus::Up | VisibleStatus::Paused => {}
         }
     }
 

@@ -13,32 +13,32 @@ use super::reply::Fault;
 const BODY_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a body that are read on and dropped beyond what is kept; more are answered 413.
 const DROPPED_BYTES: usize = 10 << 20;
-/// Bytes of a body that need no room of the common one: most bodies are shorter.
+/// Bytes of a body that need no budget of the common one: most bodies are shorter.
 const SHARE: usize = 16 << 10;
 /// Bytes that may be kept at the same time of bodies that are coming in, beyond the share of each.
-const ROOM: usize = 64 << 20;
+const BUDGET: usize = 64 << 20;
 
-/// The room that long bodies have in common, so that many at once do not take all memory; nobody needs a key to send one.
-pub(crate) struct Room(Semaphore);
+/// The budget that long bodies have in common, so that many at once do not take all memory; nobody needs a key to send one.
+pub(crate) struct BodyBudget(Semaphore);
 
-impl Room {
+impl BodyBudget {
     /// All of it, empty.
     pub(crate) fn new() -> Self {
-        Self(Semaphore::new(ROOM))
+        Self(Semaphore::new(BUDGET))
     }
 }
 
 /// Reads a body of at most `most` bytes.
-pub(crate) async fn whole(body: Incoming, most: usize, room: &Room) -> Result<Bytes, Fault> {
+pub(crate) async fn whole(body: Incoming, most: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
     if body.size_hint().lower() > most as u64 {
         return Err(Fault::TooLarge(most));
     }
-    let (kept, length) = in_time(body, most + 1, most, room).await?;
+    let (kept, length) = in_time(body, most + 1, most, budget).await?;
     if length > most { Err(Fault::TooLarge(most)) } else { Ok(kept) }
 }
 
 /// Reads a body and keeps its first `keep` bytes; what comes after them is read and dropped, up to 10 MiB in all.
-pub(crate) async fn beginning(body: Incoming, keep: usize, room: &Room) -> Result<Bytes, Fault> {
+pub(crate) async fn beginning(body: Incoming, keep: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -46,28 +46,28 @@ pub(crate) async fn beginning(body: Incoming, keep: usize, room: &Room) -> Resul
     if body.size_hint().lower() > most as u64 {
         return Err(Fault::TooLarge(most));
     }
-    let (kept, length) = in_time(body, keep, most, room).await?;
+    let (kept, length) = in_time(body, keep, most, budget).await?;
     if length > most { Err(Fault::TooLarge(most)) } else { Ok(kept) }
 }
 
-async fn in_time(body: Incoming, keep: usize, most: usize, room: &Room) -> Result<(Bytes, usize), Fault> {
-    tokio::time::timeout(BODY_TIME, read(body, keep, most, room)).await.unwrap_or(Err(Fault::Timeout))
+async fn in_time(body: Incoming, keep: usize, most: usize, budget: &BodyBudget) -> Result<(Bytes, usize), Fault> {
+    tokio::time::timeout(BODY_TIME, read(body, keep, most, budget)).await.unwrap_or(Err(Fault::Timeout))
 }
 
 /// The first `keep` bytes and the length, which is only told to be over `most` once it is.
-async fn read(mut body: Incoming, keep: usize, most: usize, room: &Room) -> Result<(Bytes, usize), Fault> {
+async fn read(mut body: Incoming, keep: usize, most: usize, budget: &BodyBudget) -> Result<(Bytes, usize), Fault> {
     let mut length = 0_usize;
     // Nearly every body comes in one piece, which need not be copied.
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    let mut taken = room.0.try_acquire_many(0).map_err(|_| Fault::Unavailable)?;
+    let mut taken = budget.0.try_acquire_many(0).map_err(|_| Fault::Unavailable)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Fault::BadRequest("the request body broke off".into()))?;
         let Ok(data) = frame.into_data() else { continue };
         let kept = keep.saturating_sub(length).min(data.len());
         if kept > 0 && length + kept > SHARE {
             // A piece is as long as what was read at once, far below 4 GiB.
-            taken.merge(room.0.try_acquire_many(kept as u32).map_err(|_| Fault::Unavailable)?);
+            taken.merge(budget.0.try_acquire_many(kept as u32).map_err(|_| Fault::Unavailable)?);
         }
         if length == 0 {
             first = data.slice(..kept);

@@ -7,7 +7,7 @@ use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_A
 use super::reply::{self, Fault, Reply};
 use super::request::{self, Client};
 use super::route::{Action, PingPath};
-use super::{Inner, body};
+use super::{Door, body};
 use crate::domain::ids::hyphenated_uuid;
 use crate::domain::ping::{Method, Origin, kept_ua};
 use crate::engine::Handle;
@@ -18,20 +18,20 @@ const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// Carries a ping out: 200 or 201 once it is on disk.
-pub(super) async fn answer(inner: &Inner, to: PingPath, request: Request<Incoming>, client: Client) -> Reply {
-    let done = match accept(inner, to, request, client).await {
+pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Incoming>, client: Client) -> Reply {
+    let done = match accept(door, to, request, client).await {
         Ok(Outcome::PingedNew) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
         Err(fault) => return fault.plain(),
     };
     let mut done = reply::never_cached(done);
     done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(inner.handle.ping_body_limit()));
+    done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(door.handle.ping_body_limit()));
     done
 }
 
-async fn accept(inner: &Inner, to: PingPath, request: Request<Incoming>, client: Client) -> Result<Outcome, Fault> {
-    let handle = &inner.handle;
+async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: Client) -> Result<Outcome, Fault> {
+    let handle = &door.handle;
     let method = method_of(&request).ok_or(Fault::MethodNotAllowed(METHODS))?;
     let Parameters { rid, create } = Parameters::of(&request);
     let (mut target, action) = match to {
@@ -49,7 +49,7 @@ async fn accept(inner: &Inner, to: PingPath, request: Request<Incoming>, client:
     let ua = user_agent(&request);
     // Keywords are searched in the beginning of the body even where less is stored.
     let keep = handle.ping_body_limit().max(SEARCHED_BYTES);
-    let body = body::beginning(request.into_body(), keep, &inner.room).await?;
+    let body = body::beginning(request.into_body(), keep, &door.budget).await?;
     let origin = Origin { scheme: client.scheme, method, remote_addr: client.addr, ua };
     let ping = PingRequest { target, signal: Signal::Http(kind), origin, rid, body };
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)

@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 
 use super::{Config, Mail, ServeError};
 use crate::admin;
+use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError};
-use crate::lanes::Lanes;
 use crate::smtp::{self, Certificate};
 
 /// A listener with the address that it has, port 0 replaced.
@@ -48,14 +48,14 @@ impl Doors {
     }
 
     /// Answers until `stopped` holds true and each door has drained.
-    pub(super) fn serve(self, handle: &Handle, config: Config, lanes: Lanes, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+    pub(super) fn serve(self, handle: &Handle, config: Config, threads: ConnectionThreads, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
         let Config { trusted_proxies, api_rate, api_burst, .. } = config;
         let mut running = JoinSet::new();
         let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, api_burst };
-        let (server, lanes) = (http::Server::new(handle.clone(), config), Arc::new(lanes));
+        let (server, threads) = (http::Server::new(handle.clone(), config), Arc::new(threads));
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");
-            running.spawn(server.clone().serve(listener, Arc::clone(&lanes), stopped.clone()));
+            running.spawn(server.clone().serve(listener, Arc::clone(&threads), stopped.clone()));
         }
         if let Some((listeners, config)) = self.mail {
             let server = smtp::Server::new(handle.clone(), config);

@@ -1,4 +1,4 @@
-//! One connection: carries bytes between the socket and the dialogue, and watches the time and the room that it takes.
+//! One connection: carries bytes between the socket and the dialogue, and watches the time and the budget that it takes.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
 use super::dialogue::{Dialogue, MESSAGE_MAX, Step, Tls};
-use super::{Inner, deliver};
+use super::{Door, deliver};
 use crate::accept::stopped;
 
 /// A whole command, or the next piece of a message, has to come within this time.
@@ -22,10 +22,10 @@ const SESSION: Duration = Duration::from_secs(1_800);
 const HANDOVER: Duration = Duration::from_secs(30);
 /// Bytes read at once.
 const CHUNK: usize = 16_384;
-/// Bytes of a message that need no room of the common one.
+/// Bytes of a message that need no budget of the common one.
 const SHARE: usize = 65_536;
-/// Common room is taken in multiples of so many bytes, since declared sizes are not exact.
-const ROOM_STEP: usize = 1_048_576;
+/// Common budget is taken in multiples of so many bytes, since declared sizes are not exact.
+const BUDGET_STEP: usize = 1_048_576;
 
 const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
 const STOPPING: &[u8] = b"421 4.3.2 The service is stopping\r\n";
@@ -37,10 +37,10 @@ enum End {
 }
 
 /// Speaks with a sender until either has had enough.
-pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Inner>, stop: watch::Receiver<bool>) {
+pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>, stop: watch::Receiver<bool>) {
     let tls = if door.config.certificate.is_some() { Tls::Offered } else { Tls::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = Session { dialogue, peer, door, stop, room: None };
+    let mut session = Session { dialogue, peer, door, stop, budget: None };
     // What goes wrong on a connection concerns that connection only.
     if let Err(error) = session.speak(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
@@ -50,10 +50,10 @@ pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Inner>, s
 struct Session {
     dialogue: Dialogue,
     peer: IpAddr,
-    door: Arc<Inner>,
+    door: Arc<Door>,
     stop: watch::Receiver<bool>,
-    /// The common room that the message coming in takes.
-    room: Option<OwnedSemaphorePermit>,
+    /// The common budget that the message coming in takes.
+    budget: Option<OwnedSemaphorePermit>,
 }
 
 impl Session {
@@ -128,33 +128,33 @@ impl Session {
             }
         };
         if !self.make_room().await {
-            self.room = None;
+            self.budget = None;
             self.dialogue.refuse_message();
         }
         (replies, end)
     }
 
-    /// Takes common room for the message that is coming in, or gives it back; false when there is none.
+    /// Takes common budget for the message that is coming in, or gives it back; false when there is none.
     ///
-    /// The room is taken at once for the whole message, so that those who wait for room hold none.
+    /// The budget is taken at once for the whole message, so that those who wait for budget hold none.
     async fn make_room(&mut self) -> bool {
         let held = self.dialogue.held();
         if held <= SHARE {
-            self.room = None;
+            self.budget = None;
             return true;
         }
-        let common = Arc::clone(&self.door.room);
-        match &mut self.room {
+        let common = Arc::clone(&self.door.budget);
+        match &mut self.budget {
             None => {
-                let wanted = self.dialogue.expected().max(held).next_multiple_of(ROOM_STEP);
-                self.room = timeout(PATIENCE, common.acquire_many_owned(permits(wanted))).await.ok().and_then(Result::ok);
-                self.room.is_some()
+                let wanted = self.dialogue.expected().max(held).next_multiple_of(BUDGET_STEP);
+                self.budget = timeout(PATIENCE, common.acquire_many_owned(permits(wanted))).await.ok().and_then(Result::ok);
+                self.budget.is_some()
             }
-            Some(room) if held <= room.num_permits() => true,
+            Some(budget) if held <= budget.num_permits() => true,
             // More than was declared, so it may be anything.
-            Some(room) => match common.try_acquire_many_owned(permits(MESSAGE_MAX - room.num_permits())) {
+            Some(budget) => match common.try_acquire_many_owned(permits(MESSAGE_MAX - budget.num_permits())) {
                 Ok(more) => {
-                    room.merge(more);
+                    budget.merge(more);
                     true
                 }
                 Err(_) => false,
@@ -163,7 +163,7 @@ impl Session {
     }
 }
 
-/// Bytes of room as the semaphore counts them.
+/// Bytes of budget as the semaphore counts them.
 fn permits(bytes: usize) -> u32 {
     // Messages end at 32 MiB.
     bytes as u32

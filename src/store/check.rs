@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::check::{Check, Filters, Run, Settings, State, Status};
+use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::schedule::Schedule;
+use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
@@ -132,7 +133,7 @@ impl CheckRow<'_> {
             filters: Filters { subject, body, http_body, default_fail },
             channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
         };
-        let mut state = State {
+        let mut state = CheckState {
             status: status_of(self.status).ok_or("status")?,
             changed: Moment::from_micros(self.changed),
             last_ping: self.last_ping.map(Moment::from_micros),

@@ -44,7 +44,7 @@ pub(super) fn prepare(transaction: &WriteTransaction) -> Result<bool, StoreError
         None => {
             meta.insert(SCHEMA_NAME, SCHEMA.to_le_bytes().as_slice())?;
             drop(meta);
-            super::owner::make_tables(transaction)?;
+            super::project::make_tables(transaction)?;
             super::check::make_table(transaction)?;
             super::flip::make_table(transaction)?;
             super::ping::make_tables(transaction)?;

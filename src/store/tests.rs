@@ -7,13 +7,14 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 use uuid::Uuid;
 
 use super::*;
-use crate::domain::check::{Check, Run, Settings, State, Status};
+use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
 use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
+use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Slug, Tags};
 
 fn store() -> Store {
@@ -65,7 +66,7 @@ fn check() -> Check {
         channels: Box::new([ChannelId(5)]),
         ..Settings::default()
     };
-    let state = State {
+    let state = CheckState {
         status: Status::Down,
         last_ping: Some(Moment::from_secs(100)),
         run: Some(Run { start: Moment::from_secs(90), rid: Some(uuid(9)) }),
@@ -73,7 +74,7 @@ fn check() -> Check {
         n_pings: 2,
         last_arrival: Arrival(8),
         last_flip: FlipNumber(1),
-        ..State::new(Moment::from_secs(50))
+        ..CheckState::new(Moment::from_secs(50))
     };
     Check { id: CheckId(6), uuid: uuid(6), badge: uuid(7), project: ProjectId(1), settings: Arc::new(settings), state }
 }

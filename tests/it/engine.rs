@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use overdue::clock::{Clock, ManualClock};
-use overdue::domain::check::{Check, Shown, Status};
+use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::ProjectName;
+use overdue::domain::status::{Status, VisibleStatus};
 use overdue::domain::text::Seconds;
 use overdue::engine::command::{Answer, CheckNames, Command, CreateCheck, NewProject, Outcome, PingRequest, Signal, Target};
 use overdue::engine::{self, Config, Handle, Thresholds, Writer};
@@ -95,7 +96,7 @@ fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
     engine.clock.set(deadline);
     engine.done(ping(7, Kind::Success, ""));
     let check = engine.seen(id);
-    assert_eq!(check.state.shown(&check.settings, deadline), Shown::Up);
+    assert_eq!(check.state.visible_status(&check.settings, deadline), VisibleStatus::Up);
     let kinds: Vec<_> = engine.handle.pings(&check).unwrap().iter().map(|ping| ping.kind).collect();
     assert_eq!(kinds, [Kind::Success, Kind::Ignored, Kind::Start]);
     let flips: Vec<_> = engine.handle.flips(&check, Moment::default()).unwrap().iter().map(|flip| (flip.at, flip.to)).collect();

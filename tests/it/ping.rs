@@ -1,7 +1,8 @@
 //! Ping URLs: forms, methods, refusals, and what is kept of a ping.
 
-use overdue::domain::check::Shown;
+use overdue::domain::flip::Direction;
 use overdue::domain::ping::{Kind, Ping};
+use overdue::domain::status::VisibleStatus;
 
 use crate::server::Server;
 
@@ -19,10 +20,10 @@ fn log(server: &Server, uuid: uuid::Uuid) -> Vec<Ping> {
     server.handle.pings(&check).unwrap()
 }
 
-fn shown(server: &Server, uuid: uuid::Uuid) -> Shown {
+fn shown(server: &Server, uuid: uuid::Uuid) -> VisibleStatus {
     let state = server.handle.state();
     let check = state.check_by_uuid(uuid).unwrap();
-    check.state.shown(&check.settings, server.handle.now())
+    check.state.visible_status(&check.settings, server.handle.now())
 }
 
 #[tokio::test]
@@ -111,7 +112,7 @@ async fn the_log_shows_where_a_ping_came_from() {
     assert_eq!(ping.origin.remote_addr.to_string(), "2001:db8::7");
     assert_eq!((ping.origin.scheme.name(), &*ping.origin.ua), ("https", "ž".repeat(200).as_str()));
     assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
-    assert_eq!(shown(&server, uuid), Shown::Down);
+    assert_eq!(shown(&server, uuid), VisibleStatus::Down);
     server.stop().await;
 }
 
@@ -120,9 +121,9 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
     let server = Server::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     server.clock.advance_secs(86_400);
-    assert_eq!(shown(&server, uuid), Shown::Grace);
+    assert_eq!(shown(&server, uuid), VisibleStatus::Grace);
     server.clock.advance_secs(3_600 + 1);
-    assert_eq!(shown(&server, uuid), Shown::Down);
+    assert_eq!(shown(&server, uuid), VisibleStatus::Down);
     // The writer has noticed by itself: the flip is there, and bears the deadline.
     let flips = loop {
         let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
@@ -133,7 +134,7 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
         tokio::task::yield_now().await;
     };
     assert_eq!(flips[0].at, crate::server::START.plus_secs(86_400 + 3_600));
-    assert_eq!(flips[0].shown(), Some(false));
+    assert_eq!(flips[0].direction(), Some(Direction::Down));
     server.stop().await;
 }
 

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use overdue::domain::check::{Check, Status};
+use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::CheckId;
 use overdue::domain::ping::Kind;
+use overdue::domain::status::Status;
 use overdue::domain::text::{Keywords, Slug};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use overdue::smtp::address::Domain;

@@ -3,22 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The rooms on their floors, lowest first; a room imports only from floors below it, so rooms on one floor never import each other.
-/// `main.rs` stands above all of them.
-const FLOORS: [&[&str]; 8] = [
-    &["domain"],
-    &["clock", "random", "wheel"],
-    &["channel", "store"],
-    &["engine"],
-    &["accept", "lanes"],
-    &["admin", "http", "notify", "smtp"],
-    &["serve"],
-    &["cli"],
-];
-
 /// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
 const PURE: [&str; 8] =
-    ["domain/", "channel/", "wheel.rs", "smtp/address.rs", "smtp/content.rs", "smtp/dialogue.rs", "smtp/html.rs", "smtp/message.rs"];
+    ["domain", "channel", "wheel.rs", "smtp/address.rs", "smtp/content.rs", "smtp/dialogue.rs", "smtp/html.rs", "smtp/message.rs"];
 
 /// Names that no pure file has.
 const IMPURE: [&str; 20] = [
@@ -46,15 +33,15 @@ const IMPURE: [&str; 20] = [
 
 /// Names that belong to some rooms or files only.
 const OWNED: [(&str, &[&str]); 9] = [
-    ("redb", &["store/"]),
+    ("redb", &["store"]),
     ("rmp_serde", &["store/record.rs"]),
-    ("TableDefinition", &["store/"]),
-    ("hyper", &["http/", "notify/"]),
-    ("hyper_util", &["http/", "notify/"]),
-    ("http_body_util", &["http/", "notify/"]),
-    ("StatusCode", &["http/reply.rs", "notify/"]),
-    ("clap", &["cli/"]),
-    ("begin_write", &["store/mod.rs"]),
+    ("TableDefinition", &["store"]),
+    ("hyper", &["http"]),
+    ("hyper_util", &["http"]),
+    ("http_body_util", &["http"]),
+    ("StatusCode", &["http/reply.rs"]),
+    ("clap", &["cli"]),
+    ("begin_write", &["store.rs"]),
 ];
 
 /// Most lines of a file.
@@ -80,9 +67,9 @@ impl Source {
         self.path.split(['/', '.']).next().unwrap()
     }
 
-    /// How many modules deep its own module lies in the crate.
+    /// How many modules deep its module lies in the crate.
     fn depth(&self) -> usize {
-        self.path.trim_end_matches("/mod.rs").split('/').count()
+        self.path.split('/').count()
     }
 
     fn names(&self, name: &str) -> bool {
@@ -153,8 +140,20 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|rooms| rooms.contains(&room))
+/// The rooms and the floor of each, from the table in `src/lib.rs`: its rows begin with the number of a floor, and what stands in
+/// backquotes in the column after it are rooms. `main.rs` stands above all of them.
+fn floors() -> BTreeMap<String, u32> {
+    let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let mut floors = BTreeMap::new();
+    for row in map.lines().filter_map(|line| line.strip_prefix("//! | ")) {
+        let mut columns = row.split(" | ");
+        let Ok(floor) = columns.next().unwrap().parse::<u32>() else { continue };
+        let rooms = columns.next().unwrap().split('`').skip(1).step_by(2);
+        for room in rooms {
+            assert_eq!(floors.insert(room.to_owned(), floor), None, "the map in src/lib.rs names `{room}` twice");
+        }
+    }
+    floors
 }
 
 /// Fails with everything that is wrong.
@@ -164,18 +163,23 @@ fn expect_none(wrong: &[String]) {
 
 #[test]
 fn rooms_import_only_from_floors_below() {
-    let mut wrong = Vec::new();
+    let (floors, mut wrong) = (floors(), Vec::new());
+    for room in floors.keys() {
+        if !sources().iter().any(|source| source.room() == room) {
+            wrong.push(format!("the map in src/lib.rs names `{room}`, which is not there"));
+        }
+    }
     for source in sources() {
         let (path, room) = (&source.path, source.room());
         if matches!(room, "lib" | "main") || source.is_tests() {
             continue;
         }
-        let Some(own) = floor(room) else {
-            wrong.push(format!("{path}: the room `{room}` has no floor yet; give it one in tests/it/tidy.rs and on the map in src/lib.rs"));
+        let Some(own) = floors.get(room) else {
+            wrong.push(format!("{path}: the room `{room}` has no floor yet; give it one in the table of src/lib.rs"));
             continue;
         };
         for import in source.imports() {
-            match floor(&import) {
+            match floors.get(&import) {
                 Some(other) if other < own || import == room => {}
                 Some(_) => wrong.push(format!("{path}: `{room}` may not import from `{import}`, which is not below it")),
                 None => wrong.push(format!("{path}: `crate::{import}` is no room")),

@@ -1,6 +1,7 @@
 //! The contract's state table, row by row, and the rules around it.
 
 use super::*;
+use crate::domain::flip::Direction;
 use crate::domain::moment::MICROS;
 
 const T: i64 = 1_800_000_000;
@@ -19,14 +20,14 @@ fn rid(number: u128) -> Option<Uuid> {
 /// A check with its settings and every flip so far.
 struct Subject {
     settings: Settings,
-    state: State,
+    state: CheckState,
     flips: Vec<Flip>,
 }
 
 impl Subject {
     fn new() -> Self {
         let settings = Settings { timeout: Seconds::parse(PERIOD).unwrap(), grace: Seconds::parse(GRACE).unwrap(), ..Settings::default() };
-        Self { settings, state: State::new(at(0)), flips: Vec::new() }
+        Self { settings, state: CheckState::new(at(0)), flips: Vec::new() }
     }
 
     fn ping(&mut self, kind: Kind, secs: i64) -> &mut Self {
@@ -48,13 +49,13 @@ impl Subject {
         self
     }
 
-    fn shown(&self, secs: i64) -> (Shown, bool) {
-        (self.state.shown(&self.settings, at(secs)), self.state.run.is_some())
+    fn shown(&self, secs: i64) -> (VisibleStatus, bool) {
+        (self.state.visible_status(&self.settings, at(secs)), self.state.run.is_some())
     }
 
     /// The flips that the API shows, as (seconds, up).
     fn shown_flips(&self) -> Vec<(i64, bool)> {
-        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.shown()?))).collect()
+        self.flips.iter().filter_map(|flip| Some((flip.at.secs() - T, flip.direction()? == Direction::Up))).collect()
     }
 }
 
@@ -88,9 +89,9 @@ fn before(name: &str) -> Subject {
 
 #[test]
 fn the_state_table() {
-    use Shown::{Down, Grace, New, Paused, Up};
+    use VisibleStatus::{Down, Grace, New, Paused, Up};
     // State before; then shown status and started after success, fail, start, log, the deadline, pause, resume (`None`: refused).
-    type Row = (&'static str, [(Shown, bool); 6], Option<(Shown, bool)>);
+    type Row = (&'static str, [(VisibleStatus, bool); 6], Option<(VisibleStatus, bool)>);
     let gone = (Down, false);
     let table: &[Row] = &[
         ("new", [(Up, false), gone, (New, true), (New, false), (New, false), (Paused, false)], None),
@@ -122,13 +123,16 @@ fn the_state_table() {
 #[test]
 fn grace_begins_and_ends_to_the_microsecond() {
     let subject = before("up");
-    for (secs, shown) in
-        [(PERIOD - 1, Shown::Up), (PERIOD, Shown::Grace), (PERIOD + GRACE - 1, Shown::Grace), (PERIOD + GRACE, Shown::Down)]
-    {
+    for (secs, shown) in [
+        (PERIOD - 1, VisibleStatus::Up),
+        (PERIOD, VisibleStatus::Grace),
+        (PERIOD + GRACE - 1, VisibleStatus::Grace),
+        (PERIOD + GRACE, VisibleStatus::Down),
+    ] {
         assert_eq!(subject.shown(secs).0, shown, "{secs}");
     }
     let last = at(PERIOD).plus_micros(-1);
-    assert_eq!(subject.state.shown(&subject.settings, last), Shown::Up);
+    assert_eq!(subject.state.visible_status(&subject.settings, last), VisibleStatus::Up);
     assert_eq!(subject.state.next_change(&subject.settings, last), Some(at(PERIOD)));
     assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD)), Some(at(PERIOD + GRACE)));
     assert_eq!(subject.state.next_change(&subject.settings, at(PERIOD + GRACE)), None);
@@ -144,8 +148,8 @@ fn going_down_bears_the_deadline_and_sticks() {
     let old = subject.settings.clone();
     subject.settings.timeout = Seconds::parse(31_536_000).unwrap();
     subject.state.edit(&old, &subject.settings, at(9000), &mut subject.flips);
-    assert_eq!(subject.shown(9000).0, Shown::Down);
-    assert_eq!(subject.ping(Kind::Success, 9001).shown(9001), (Shown::Up, false));
+    assert_eq!(subject.shown(9000).0, VisibleStatus::Down);
+    assert_eq!(subject.ping(Kind::Success, 9001).shown(9001), (VisibleStatus::Up, false));
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (9001, true)]);
 }
 
@@ -156,7 +160,7 @@ fn a_ping_after_an_unnoticed_deadline_finds_the_check_down() {
     assert_eq!(subject.shown_flips(), [(PERIOD + GRACE, false), (5000, true)]);
     let mut subject = before("paused S");
     assert!(!subject.state.resume(&subject.settings, at(GRACE), &mut subject.flips));
-    assert_eq!(subject.shown(GRACE), (Shown::Down, true));
+    assert_eq!(subject.shown(GRACE), (VisibleStatus::Down, true));
 }
 
 #[test]
@@ -172,7 +176,7 @@ fn an_update_that_shortens_the_period_takes_it_down_at_once_but_flips_do_not_run
     subject.ping_rid(Kind::Start, rid(1), 10).settle(5000).ping_rid(Kind::Success, rid(2), 6000);
     // The other run is overdue still: up and down again in one moment, which is that of the success.
     assert_eq!(subject.shown_flips(), [(10 + GRACE, false), (6000, true), (6000, false)]);
-    assert_eq!(subject.shown(6000), (Shown::Down, true));
+    assert_eq!(subject.shown(6000), (VisibleStatus::Down, true));
 }
 
 #[test]
@@ -239,5 +243,5 @@ fn the_schedule_counts_instead_of_the_period() {
     // A series that has ended expects nothing, so nothing can be late.
     subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
     subject.ping(Kind::Success, 1);
-    assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, Shown::Up));
+    assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, VisibleStatus::Up));
 }

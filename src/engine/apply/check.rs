@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::super::command::{CheckNames, CreateCheck, Outcome, Refusal};
 use super::super::state::Change;
-use super::{Applied, Ledger};
-use crate::domain::check::{Check, Settings, State};
+use super::{Applied, WorkingState};
+use crate::domain::check::{Check, CheckState, Settings};
 use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::moment::Moment;
 
-impl Ledger {
+impl WorkingState {
     pub(super) fn create_check(&mut self, request: CreateCheck, now: Moment) -> Applied {
         let CreateCheck { project, mut edit, mut unique, names } = request;
         // A request may repeat them thousands of times.
@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
-    pub(super) fn transition(&mut self, id: CheckId, turn: impl FnOnce(&mut State, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
+    pub(super) fn transition(&mut self, id: CheckId, turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
         let mut check = self.existing(id)?;
         let mut flips = Vec::new();
         let turned = turn(&mut check.state, &check.settings, &mut flips);
@@ -72,10 +72,10 @@ impl Ledger {
 
     /// Refuses when the project has `factor` times its check limit already.
     pub(super) fn room_for_check(&self, project: ProjectId, factor: usize) -> Result<(), Refusal> {
-        let household = self.state.household(project).ok_or(Refusal::NotFound)?;
-        match household.project.check_limit {
+        let project_state = self.state.project(project).ok_or(Refusal::NotFound)?;
+        match project_state.project.check_limit {
             // A u32 fits a usize on every target with sockets.
-            Some(limit) if household.checks.len() >= factor.saturating_mul(limit as usize) => Err(Refusal::CheckLimit),
+            Some(limit) if project_state.checks.len() >= factor.saturating_mul(limit as usize) => Err(Refusal::CheckLimit),
             _ => Ok(()),
         }
     }
@@ -83,7 +83,7 @@ impl Ledger {
     pub(super) fn insert_check(&mut self, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {
         let id = CheckId(self.next_id());
         let CheckNames { uuid, badge } = names;
-        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: State::new(now) };
+        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now) };
         self.put_check(check, &[])
     }
 
@@ -99,7 +99,7 @@ impl Ledger {
 
     /// The channels of a project that a request asks for: each item is the UUID (lower case) or the name of exactly one.
     pub(super) fn chosen_channels(&self, project: ProjectId, choice: &ChannelChoice) -> Result<Box<[ChannelId]>, Refusal> {
-        let channels = &self.state.household(project).ok_or(Refusal::NotFound)?.channels;
+        let channels = &self.state.project(project).ok_or(Refusal::NotFound)?.channels;
         let ChannelChoice::Listed(items) = choice else { return Ok(channels.keys().copied().collect()) };
         // A request may list half a million items: each must cost one look-up.
         let mut fitting = HashMap::<Box<str>, BTreeSet<ChannelId>>::new();

@@ -6,19 +6,20 @@ use bytes::Bytes;
 
 use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
-use super::{Applied, Ledger};
-use crate::domain::check::{Settings, Status};
+use super::{Applied, WorkingState};
+use crate::domain::check::Settings;
 use crate::domain::edit::ChannelChoice;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::keyword::Rules;
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Ping};
+use crate::domain::status::Status;
 use crate::domain::text::Name;
 
 /// Keywords are searched in the first 10 kB of an HTTP body (contract, Limits).
 pub const SEARCHED_BYTES: usize = 10_000;
 
-impl Ledger {
+impl WorkingState {
     pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
         let PingRequest { target, signal, origin, rid, body } = request;
         let (id, created) = self.addressee(target, now)?;
@@ -69,7 +70,7 @@ impl Ledger {
 }
 
 /// A paused check whose run has passed its deadline is down, whether or not that has been noticed.
-fn overdue(settings: &Settings, state: &crate::domain::check::State, now: Moment) -> bool {
+fn overdue(settings: &Settings, state: &crate::domain::check::CheckState, now: Moment) -> bool {
     state.deadline(settings).is_some_and(|deadline| deadline <= now)
 }
 

@@ -5,7 +5,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use super::rate::RetryAfter;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::{KeyHash, Secret};
-use crate::http::Inner;
+use crate::http::Door;
 use crate::http::reply::Fault;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -24,17 +24,17 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Finds the holder of a key and counts the request.
-pub(super) fn identify(inner: &Inner, key: &[u8]) -> Result<Caller, Fault> {
+pub(super) fn identify(door: &Door, key: &[u8]) -> Result<Caller, Fault> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }
     // How long the lookup takes tells about the hash of a guess, from which no better guess follows.
     let hash = KeyHash::of(key);
     let (id, caller) = {
-        let state = inner.handle.state();
+        let state = door.handle.state();
         let key = state.key_by_hash(&hash).ok_or(Fault::WrongKey)?;
         (key.id, Caller { project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) })
     };
-    inner.api.limiter.admit(id.0, inner.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
+    door.api.limiter.admit(id.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
     Ok(caller)
 }

@@ -15,7 +15,7 @@ const WHOLE_PROJECT: &str = "*";
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, base_url) = (call.handle(), call.caller.project, call.view().base_url);
     // The key may have been revoked with its project.
-    let badge_key = handle.state().household(project).map(|household| household.project.badge_key.clone()).ok_or(Fault::WrongKey)?;
+    let badge_key = handle.state().project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(Fault::WrongKey)?;
     let mut tags = BTreeSet::from([WHOLE_PROJECT.to_owned()]);
     handle.each_check(project, |check| {
         for tag in check.settings.tags.iter() {

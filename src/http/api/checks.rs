@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use hyper::Uri;
 use uuid::Uuid;
 
+use super::check_fields::CheckFields;
 use super::etag::List;
 use super::json::{Object, write_array};
-use super::spec::Spec;
 use super::view::{Channels, Members};
-use super::{Call, Name};
+use super::{Call, CheckRef};
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
@@ -83,33 +83,33 @@ impl Filter {
     }
 }
 
-pub(super) fn get(call: &Call<'_>, name: Name) -> Result<Reply, Fault> {
-    Ok(reply::json(written(call, &call.check(name)?, Members::Shown, call.now)))
+pub(super) fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
+    Ok(reply::json(written(call, &call.check(check)?, Members::Shown, call.now)))
 }
 
 pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {
-    let Spec { edit, unique } = Spec::parse(&call.document, call.version)?;
+    let CheckFields { edit, unique } = CheckFields::parse(&call.document, call.version)?;
     let random = call.handle().random();
     let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
     change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
 }
 
 pub(super) async fn update(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    let check = call.check(Name::Uuid(uuid))?;
-    let Spec { edit, .. } = Spec::parse(&call.document, call.version)?;
+    let check = call.check(CheckRef::Uuid(uuid))?;
+    let CheckFields { edit, .. } = CheckFields::parse(&call.document, call.version)?;
     change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 
 pub(super) async fn pause(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Pause(call.check(Name::Uuid(uuid))?.id)).await
+    change(&call, Command::Pause(call.check(CheckRef::Uuid(uuid))?.id)).await
 }
 
 pub(super) async fn resume(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Resume(call.check(Name::Uuid(uuid))?.id)).await
+    change(&call, Command::Resume(call.check(CheckRef::Uuid(uuid))?.id)).await
 }
 
 pub(super) async fn delete(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::DeleteCheck(call.check(Name::Uuid(uuid))?.id)).await
+    change(&call, Command::DeleteCheck(call.check(CheckRef::Uuid(uuid))?.id)).await
 }
 
 /// Has a command carried out that leaves a check to show.
@@ -132,5 +132,5 @@ fn written(call: &Call<'_>, check: &Check, members: Members, now: Moment) -> Str
 }
 
 fn channels(state: &State, project: ProjectId) -> Channels {
-    state.household(project).map(|household| household.channels.clone()).unwrap_or_default()
+    state.project(project).map(|project_state| project_state.channels.clone()).unwrap_or_default()
 }

@@ -38,8 +38,8 @@ impl Seal {
         let access = if call.caller.read_only { 'r' } else { 'w' };
         let state = call.handle().state();
         // The key may have been revoked with its project.
-        let household = state.household(call.caller.project).ok_or(Fault::WrongKey)?;
-        Ok(Self(format!("{:x}-{:x}-{:x}-{access}", state.epoch, household.project.id.0, household.version)))
+        let project_state = state.project(call.caller.project).ok_or(Fault::WrongKey)?;
+        Ok(Self(format!("{:x}-{:x}-{:x}-{access}", state.epoch, project_state.project.id.0, project_state.version)))
     }
 
     /// The tag of a list written at `from` that time alone will not change before `until`.

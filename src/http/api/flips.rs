@@ -6,7 +6,7 @@ use hyper::Uri;
 
 use super::json::write_array;
 use super::view::write_flip;
-use super::{Call, Name};
+use super::{Call, CheckRef};
 use crate::domain::moment::Moment;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
@@ -16,13 +16,13 @@ const TIMES: RangeInclusive<i64> = 0..=10_000_000_000;
 /// Seconds back from now that a query may name: up to 365 days.
 const SECONDS: RangeInclusive<i64> = 0..=31_536_000;
 
-pub(super) async fn list(call: &Call<'_>, name: Name) -> Result<Reply, Fault> {
-    let check = call.check(name)?;
+pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
+    let check = call.check(check)?;
     let Window { from, until } = Window::of(&call.head.uri, call.now)?;
     let flips = call.read(move |handle| handle.flips(&check, from)).await?;
-    let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.shown()?)));
+    let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
     let mut out = String::new();
-    write_array(&mut out, shown, |(at, up), out| write_flip(out, at, up));
+    write_array(&mut out, shown, |(at, direction), out| write_flip(out, at, direction));
     Ok(reply::json(out))
 }
 

@@ -19,7 +19,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::super::spec::{Document, Problem, Spec, SpecError};
+    use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
     use super::*;
     use crate::http::route::{Resource, Version};
 
@@ -54,11 +54,11 @@ mod tests {
     fn every_field_of_a_request_is_read() {
         for field in described()["components"]["schemas"]["CheckFields"]["properties"].as_object().unwrap().keys() {
             let body = format!("{{\"{field}\": {{}}}}");
-            let read = Spec::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3);
+            let read = CheckFields::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3);
             match field.as_str() {
                 "api_key" => assert!(read.is_ok(), "it is read with the key"),
-                "unique" => assert_eq!(read, Err(SpecError::Field("unique", Problem::NotAnArray))),
-                _ => assert!(matches!(read, Err(SpecError::Field(name, _)) if name == field), "{field}: {read:?}"),
+                "unique" => assert_eq!(read, Err(FieldError::Field("unique", Problem::NotAnArray))),
+                _ => assert!(matches!(read, Err(FieldError::Field(name, _)) if name == field), "{field}: {read:?}"),
             }
         }
     }

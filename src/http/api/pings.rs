@@ -4,11 +4,11 @@ use uuid::Uuid;
 
 use super::etag::List;
 use super::json::Object;
-use super::{Call, Name};
+use super::{Call, CheckRef};
 use crate::http::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &Call<'_>, uuid: Uuid) -> Result<List, Fault> {
-    let check = call.check(Name::Uuid(uuid))?;
+    let check = call.check(CheckRef::Uuid(uuid))?;
     let pings = call.read(move |handle| handle.pings(&check)).await?;
     let mut body = String::new();
     let mut object = Object::begin(&mut body);
@@ -18,7 +18,7 @@ pub(super) async fn list(call: &Call<'_>, uuid: Uuid) -> Result<List, Fault> {
 }
 
 pub(super) async fn body(call: &Call<'_>, uuid: Uuid, n: u64) -> Result<Reply, Fault> {
-    let check = call.check(Name::Uuid(uuid))?;
+    let check = call.check(CheckRef::Uuid(uuid))?;
     let body = call.read(move |handle| handle.body(&check, n)).await?.ok_or(Fault::NotFound)?;
     Ok(reply::content("text/plain", body))
 }

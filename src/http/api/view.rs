@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::json::{Object, write_array, write_display, write_uuid};
 use crate::domain::check::{Check, Run};
+use crate::domain::flip::Direction;
 use crate::domain::ids::{ChannelId, UniqueKey};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::ping::{self, Origin, Ping};
@@ -104,7 +105,7 @@ impl View<'_> {
         let overdue = |run: Run| now >= run.start.plus_secs(check.settings.grace.get());
         match check.state.run {
             Some(run) if self.version == Version::V1 && !overdue(run) => "started",
-            _ => check.state.shown(&check.settings, now).name(),
+            _ => check.state.visible_status(&check.settings, now).name(),
         }
     }
 
@@ -156,9 +157,9 @@ pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
 }
 
 /// Writes a flip that goes up or down.
-pub(crate) fn write_flip(out: &mut String, at: Moment, up: bool) {
+pub(crate) fn write_flip(out: &mut String, at: Moment, direction: Direction) {
     let mut object = Object::begin(out);
-    object.plain("timestamp", |out| at.write_seconds(out)).number("up", u8::from(up));
+    object.plain("timestamp", |out| at.write_seconds(out)).number("up", u8::from(direction == Direction::Up));
     object.end();
 }
 

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::engine;
 use crate::random::Random;
 use crate::smtp::address::Domain;
-use crate::smtp::{Config, ROOM};
+use crate::smtp::{BUDGET, Config};
 use crate::store::Medium;
 
 const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
@@ -17,10 +17,10 @@ struct Talk {
     peer: DuplexStream,
     session: JoinHandle<io::Result<()>>,
     stop: watch::Sender<bool>,
-    room: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
 }
 
-fn talk(capacity: usize, room: usize) -> Talk {
+fn talk(capacity: usize, budget: usize) -> Talk {
     let config = engine::Config {
         medium: Medium::memory(),
         clock: Clock::System,
@@ -32,13 +32,13 @@ fn talk(capacity: usize, room: usize) -> Talk {
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
-    let room = Arc::new(Semaphore::new(room));
-    let door = Arc::new(Inner { handle, config, sessions: Arc::new(Semaphore::new(1)), room: Arc::clone(&room) });
+    let budget = Arc::new(Semaphore::new(budget));
+    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: Arc::clone(&budget) });
     let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
-    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, room: None };
+    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, budget: None };
     let (peer, mut stream) = duplex(capacity);
     let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
-    Talk { peer, session, stop, room }
+    Talk { peer, session, stop, budget }
 }
 
 impl Talk {
@@ -72,14 +72,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn silent_peers_are_dropped() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
     assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_cannot_be_drawn_out() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     for _ in 0..7 {
         talk.send("N").await;
         sleep(PATIENCE / 7 - SECOND / 10).await;
@@ -89,7 +89,7 @@ async fn a_command_cannot_be_drawn_out() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_end_some_time() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     for _ in 0..(SESSION.as_secs() / 50 - 1) {
         sleep(50 * SECOND).await;
         talk.send("NOOP\r\n").await;
@@ -103,7 +103,7 @@ async fn sessions_end_some_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_take_its_time_but_not_stop() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     for _ in 0..10 {
@@ -116,7 +116,7 @@ async fn a_message_may_take_its_time_but_not_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn replies_have_to_be_read() {
-    let mut talk = talk(64, ROOM);
+    let mut talk = talk(64, BUDGET);
     talk.send(&"NOOP\r\n".repeat(10)).await;
     assert!(timeout(HANDOVER - SECOND, &mut talk.session).await.is_err());
     let ended = timeout(2 * SECOND, &mut talk.session).await.unwrap().unwrap();
@@ -125,13 +125,13 @@ async fn replies_have_to_be_read() {
 
 #[tokio::test]
 async fn stopping_ends_sessions_between_messages() {
-    let mut idle = talk(1024, ROOM);
+    let mut idle = talk(1024, BUDGET);
     idle.send("NOOP\r\n").await;
     idle.hear("250").await;
     idle.stop.send_replace(true);
     assert_eq!(idle.rest().await, "421 4.3.2 The service is stopping\r\n");
 
-    let mut busy = talk(1024, ROOM);
+    let mut busy = talk(1024, BUDGET);
     busy.send(TO_DATA).await;
     busy.hear("354").await;
     busy.stop.send_replace(true);
@@ -150,11 +150,11 @@ fn to_data(declared: usize) -> String {
     TO_DATA.replace(":<>", &if declared > 0 { format!(":<> SIZE={declared}") } else { ":<>".to_owned() })
 }
 
-const MEGABYTE: usize = ROOM_STEP;
+const MEGABYTE: usize = BUDGET_STEP;
 
 #[tokio::test]
 async fn large_messages_take_room_and_give_it_back() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     for (declared, sent, taken) in [
         (0, SHARE, 0),
         (MEGABYTE, SHARE, 0),
@@ -167,23 +167,23 @@ async fn large_messages_take_room_and_give_it_back() {
         talk.send(&to_data(declared)).await;
         talk.hear("354").await;
         talk.send(&content(sent)).await;
-        assert_eq!(talk.room.available_permits(), ROOM - taken, "{declared} {sent}");
+        assert_eq!(talk.budget.available_permits(), BUDGET - taken, "{declared} {sent}");
         talk.send(".\r\n").await;
         talk.hear("250").await;
-        assert_eq!(talk.room.available_permits(), ROOM, "{declared} {sent}");
+        assert_eq!(talk.budget.available_permits(), BUDGET, "{declared} {sent}");
     }
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     talk.send(&content(2 * SHARE)).await;
     drop(talk.peer);
     talk.session.await.unwrap().unwrap();
-    assert_eq!(talk.room.available_permits(), ROOM);
+    assert_eq!(talk.budget.available_permits(), BUDGET);
 }
 
 #[tokio::test]
 async fn large_messages_wait_for_room() {
-    let mut talk = talk(1024, ROOM);
-    let taken = Arc::clone(&talk.room).acquire_many_owned(permits(ROOM)).await.unwrap();
+    let mut talk = talk(1024, BUDGET);
+    let taken = Arc::clone(&talk.budget).acquire_many_owned(permits(BUDGET)).await.unwrap();
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     let Talk { mut peer, session, stop: _stop, .. } = talk;
@@ -206,13 +206,13 @@ async fn large_messages_wait_for_room() {
 
 #[tokio::test(start_paused = true)]
 async fn large_messages_without_room_are_refused_for_now() {
-    let mut talk = talk(1024, ROOM);
+    let mut talk = talk(1024, BUDGET);
     for (left, declared) in [(0, 0), (MESSAGE_MAX - MEGABYTE, 0), (MEGABYTE, SHARE)] {
-        let _taken = Arc::clone(&talk.room).acquire_many_owned(permits(ROOM - left)).await.unwrap();
+        let _taken = Arc::clone(&talk.budget).acquire_many_owned(permits(BUDGET - left)).await.unwrap();
         talk.send(&to_data(declared)).await;
         talk.hear("354").await;
         talk.send(&content(2 * MEGABYTE)).await;
-        assert_eq!(talk.room.available_permits(), left);
+        assert_eq!(talk.budget.available_permits(), left);
         talk.send(".\r\n").await;
         assert_eq!(talk.hear("452").await.lines().count(), 1);
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use overdue::domain::check::Status;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::project::{ChannelSettings, Secret};
+use overdue::domain::status::Status;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use uuid::Uuid;
 

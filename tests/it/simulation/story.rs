@@ -2,8 +2,8 @@
 //! the next, and no code is shared with the engine.
 
 use bytes::Bytes;
-use overdue::domain::check::{Shown, Status};
 use overdue::domain::ping::{Kind, Method};
+use overdue::domain::status::{Status, VisibleStatus};
 use overdue::engine::command::Signal;
 use uuid::Uuid;
 
@@ -190,18 +190,18 @@ impl Story {
         self.next_ping().map(|from| from + self.rules.grace * SECOND)
     }
 
-    pub(crate) fn shown(&self, now: i64) -> Shown {
+    pub(crate) fn shown(&self, now: i64) -> VisibleStatus {
         let grace = self.rules.grace * SECOND;
         if self.run.is_some_and(|(start, _)| now >= start + grace) {
-            return Shown::Down;
+            return VisibleStatus::Down;
         }
         match (self.status, self.grace_start()) {
-            (Status::New, _) => Shown::New,
-            (Status::Paused, _) => Shown::Paused,
-            (Status::Down, _) => Shown::Down,
-            (Status::Up, Some(start)) if now >= start + grace => Shown::Down,
-            (Status::Up, Some(start)) if now >= start => Shown::Grace,
-            (Status::Up, _) => Shown::Up,
+            (Status::New, _) => VisibleStatus::New,
+            (Status::Paused, _) => VisibleStatus::Paused,
+            (Status::Down, _) => VisibleStatus::Down,
+            (Status::Up, Some(start)) if now >= start + grace => VisibleStatus::Down,
+            (Status::Up, Some(start)) if now >= start => VisibleStatus::Grace,
+            (Status::Up, _) => VisibleStatus::Up,
         }
     }
 

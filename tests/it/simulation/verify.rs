@@ -32,20 +32,20 @@ pub(crate) fn memory<'a>(
     noticed: i64,
 ) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
     let state = handle.state();
-    let projects: Vec<_> = state.households().map(|household| household.project.id.0).collect();
+    let projects: Vec<_> = state.projects().map(|project_state| project_state.project.id.0).collect();
     same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
-    for household in state.households() {
-        let id = household.project.id.0;
-        let (found, expected) = (&household.project, &model.projects[&id]);
+    for project_state in state.projects() {
+        let id = project_state.project.id.0;
+        let (found, expected) = (&project_state.project, &model.projects[&id]);
         same!(found.name.as_str(), expected.name, "name of project {id}");
         same!(found.check_limit, expected.check_limit, "check limit of project {id}");
         same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
-        let found = household.channels.values();
+        let found = project_state.channels.values();
         let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_ref(), &channel.settings)).collect();
         let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
         let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
         same!(channels, own, "channels of project {id}");
-        let checks: Vec<_> = household.checks.iter().map(|id| id.0).collect();
+        let checks: Vec<_> = project_state.checks.iter().map(|id| id.0).collect();
         let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
         same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
     }
@@ -117,7 +117,7 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
     same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");
     for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
         let at = now + later * 1_000_000;
-        same!(state.shown(&check.settings, Moment::from_micros(at)), story.shown(at), "status {later} s later");
+        same!(state.visible_status(&check.settings, Moment::from_micros(at)), story.shown(at), "status {later} s later");
     }
     Ok(())
 }

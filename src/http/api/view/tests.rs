@@ -5,17 +5,18 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::check::{Filters, Settings, State, Status};
+use crate::domain::check::{CheckState, Filters, Settings};
 use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::ping::{Kind, Method, Scheme};
 use crate::domain::schedule::Schedule;
+use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 const NOON: Moment = Moment::from_micros(1_795_176_000_900_000);
 const VIEW: View<'_> = View { base_url: "http://h/sub", version: Version::V3, read_only: false };
 
-fn check(settings: Settings, state: State) -> Check {
+fn check(settings: Settings, state: CheckState) -> Check {
     let (uuid, badge) = (Uuid::from_u128(0xabcd << 112 | 1), Uuid::from_u128(2));
     Check { id: CheckId(1), uuid, badge, project: ProjectId(1), settings: Arc::new(settings), state }
 }
@@ -51,7 +52,7 @@ fn full() -> Settings {
 
 #[test]
 fn a_simple_check_has_every_member() {
-    let state = State { n_pings: 7, last_duration: Some(2_999_999), ..State::new(NOON) };
+    let state = CheckState { n_pings: 7, last_duration: Some(2_999_999), ..CheckState::new(NOON) };
     let channels = Channels::from([channel(1, 0xb), channel(2, 0xa)]);
     let wanted = json!({
         "name": "Nightly \"backup\"\u{1}", "slug": "nightly", "tags": "prod db", "desc": "line\nline", "grace": 3600, "n_pings": 7,
@@ -72,7 +73,7 @@ fn a_simple_check_has_every_member() {
 
 #[test]
 fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
-    let check = check(full(), State::new(NOON));
+    let check = check(full(), CheckState::new(NOON));
     let names =
         |view, members| shown(view, &check, members, &Channels::new(), NOON).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let all = names(VIEW, Members::Changed);
@@ -92,7 +93,7 @@ fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
 #[test]
 fn subjects_are_the_keywords_while_subjects_are_searched() {
     let settings = Settings { filters: Filters::default(), ..full() };
-    let value = shown(VIEW, &check(settings, State::new(NOON)), Members::Changed, &Channels::new(), NOON);
+    let value = shown(VIEW, &check(settings, CheckState::new(NOON)), Members::Changed, &Channels::new(), NOON);
     assert_eq!((&value["subject"], &value["subject_fail"], &value["success_kw"]), (&json!(""), &json!(""), &json!("ok")));
 }
 
@@ -100,7 +101,7 @@ fn subjects_are_the_keywords_while_subjects_are_searched() {
 fn a_schedule_takes_the_place_of_the_period() {
     let schedule = Some(Arc::new(Schedule::parse("0 5 * * *").unwrap()));
     let settings = Settings { schedule, tz: Timezone::parse("Europe/Riga").unwrap(), post_only: true, ..Settings::default() };
-    let value = shown(VIEW, &check(settings, State::new(NOON)), Members::Shown, &Channels::new(), NOON);
+    let value = shown(VIEW, &check(settings, CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
     assert_eq!((&value["schedule"], &value["tz"], &value["methods"]), (&json!("0 5 * * *"), &json!("Europe/Riga"), &json!("POST")));
     assert_eq!(value.get("timeout"), None);
 }
@@ -110,7 +111,7 @@ fn version_1_says_when_a_check_is_running() {
     let run = Some(Run { start: NOON, rid: None });
     let overdue = NOON.plus_secs(3600);
     for status in [Status::New, Status::Up, Status::Down, Status::Paused] {
-        let check = check(Settings::default(), State { status, run, ..State::new(NOON) });
+        let check = check(Settings::default(), CheckState { status, run, ..CheckState::new(NOON) });
         let seen = |version, now| {
             let value = shown(View { version, ..VIEW }, &check, Members::Shown, &Channels::new(), now);
             assert_eq!(value["started"], true);
@@ -126,7 +127,7 @@ fn version_1_says_when_a_check_is_running() {
 
 #[test]
 fn addresses_lead_to_the_version_that_was_asked() {
-    let value = shown(View { version: Version::V1, ..VIEW }, &check(full(), State::new(NOON)), Members::Shown, &Channels::new(), NOON);
+    let value = shown(View { version: Version::V1, ..VIEW }, &check(full(), CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
     assert_eq!(value["pause_url"], "http://h/sub/api/v1/checks/abcd0000-0000-0000-0000-000000000001/pause");
     assert_eq!(value["ping_url"], "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001");
 }

@@ -16,38 +16,38 @@ const NEAR: Duration = Duration::from_secs(1);
 
 /// Single-threaded runtimes, each on a thread of its own until this is dropped. With none, connections run where they are accepted.
 #[derive(Default)]
-pub struct Lanes {
-    lanes: Vec<Lane>,
+pub struct ConnectionThreads {
+    threads: Vec<ConnectionThread>,
     next: AtomicUsize,
 }
 
-struct Lane {
+struct ConnectionThread {
     runtime: runtime::Handle,
     /// Dropped, it ends the thread.
     _open: oneshot::Sender<()>,
 }
 
-impl Lanes {
+impl ConnectionThreads {
     /// Starts as many threads, to which the engine delivers its answers.
     ///
     /// # Errors
     /// When the system gives no threads.
     pub fn start(count: usize, engine: &engine::Handle) -> io::Result<Self> {
-        let lanes = (0..count).map(|number| Lane::start(number, engine.clone())).collect::<io::Result<_>>()?;
-        Ok(Self { lanes, next: AtomicUsize::new(0) })
+        let threads = (0..count).map(|number| ConnectionThread::start(number, engine.clone())).collect::<io::Result<_>>()?;
+        Ok(Self { threads, next: AtomicUsize::new(0) })
     }
 
-    /// Runs a connection on the next lane; the future ends with it.
+    /// Runs a connection on the next thread; the future ends with it.
     ///
     /// # Errors
-    /// When the connection cannot be handed over to the lane.
+    /// When the connection cannot be handed over to the thread.
     pub(crate) async fn run<F>(&self, stream: TcpStream, connection: impl FnOnce(TcpStream) -> F + Send + 'static) -> io::Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         // Wraps around after more connections than there will ever be.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let Some(lane) = turn.checked_rem(self.lanes.len()).and_then(|turn| self.lanes.get(turn)) else {
+        let Some(thread) = turn.checked_rem(self.threads.len()).and_then(|turn| self.threads.get(turn)) else {
             connection(stream).await;
             return Ok(());
         };
@@ -57,7 +57,7 @@ impl Lanes {
             connection(TcpStream::from_std(stream)?).await;
             Ok(())
         };
-        match lane.runtime.spawn(task).await {
+        match thread.runtime.spawn(task).await {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(error) => Err(io::Error::other(error)),
@@ -65,23 +65,23 @@ impl Lanes {
     }
 }
 
-impl Lane {
+impl ConnectionThread {
     fn start(number: usize, engine: engine::Handle) -> io::Result<Self> {
-        let lane = runtime::Builder::new_current_thread().enable_all().build()?;
-        let runtime = lane.handle().clone();
+        let thread = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = thread.handle().clone();
         let (open, mut closed) = oneshot::channel();
-        std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
+        std::thread::Builder::new().name(format!("thread-{number}")).spawn(move || {
             let round = engine.answer_here();
-            // A lane keeps no engine from ending.
+            // A thread keeps no engine from ending.
             drop(engine);
-            lane.block_on(async move {
+            thread.block_on(async move {
                 tokio::select! {
                     () = round.run() => {}
                     () = near_timer() => {}
                     _ = &mut closed => {}
                 }
             });
-            lane.shutdown_background();
+            thread.shutdown_background();
         })?;
         Ok(Self { runtime, _open: open })
     }

@@ -6,11 +6,11 @@
 mod alarm;
 pub mod apply;
 pub mod command;
-mod courier;
 mod housekeeping;
 mod load;
 mod query;
 mod queue;
+mod replies;
 pub mod state;
 mod writer;
 
@@ -26,12 +26,12 @@ use crate::domain::moment::Moment;
 use crate::random::Random;
 use crate::store::{Medium, Store, StoreError};
 use command::{Answer, Command, Unavailable};
-use courier::Couriers;
 use queue::Queue;
+use replies::ReplyRoutes;
 use state::State;
 
-pub use courier::Round;
 pub use housekeeping::Thresholds;
+pub use replies::ReplyInbox;
 pub use writer::{Ended, Writer};
 
 /// Checks that are looked at before the writer gets its turn.
@@ -59,7 +59,7 @@ struct Shared {
     /// `None` while a failed database is being reopened.
     store: RwLock<Option<Arc<Store>>>,
     writable: AtomicBool,
-    couriers: Couriers,
+    reply_routes: ReplyRoutes,
     badge_secret: [u8; 32],
     clock: Clock,
     random: Random,
@@ -84,7 +84,7 @@ impl Handle {
     /// # Errors
     /// When the queue is full or the service is stopping: the command was not taken.
     pub fn submit(&self, command: Command) -> Result<oneshot::Receiver<Answer>, Unavailable> {
-        self.0.queue.push(command, self.0.couriers.here())
+        self.0.queue.push(command, self.0.reply_routes.here())
     }
 
     /// Hands over a command and waits for the answer.
@@ -95,8 +95,8 @@ impl Handle {
 
     /// Has the answers to what this thread asks delivered by the round, which has to be run on it: many times cheaper than by the writer.
     /// For threads on which single-threaded runtimes run.
-    pub fn answer_here(&self) -> Round {
-        self.0.couriers.serve_this_thread()
+    pub fn answer_here(&self) -> ReplyInbox {
+        self.0.reply_routes.serve_this_thread()
     }
 
     /// The published state. Hold it for as long as it takes to look something up or to clone it: the writer waits for it.

@@ -3,6 +3,7 @@
 mod auth;
 mod badges;
 mod channels;
+mod check_fields;
 mod checks;
 mod etag;
 mod flips;
@@ -10,7 +11,6 @@ mod json;
 mod openapi;
 mod pings;
 mod rate;
-mod spec;
 mod status;
 mod view;
 
@@ -21,15 +21,15 @@ use hyper::{Method, Request};
 
 use super::reply::{self, Fault, Reply};
 use super::route::{Endpoint, Resource, Version};
-use super::{Config, Inner, body};
+use super::{Config, Door, body};
 use crate::domain::check::Check;
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
 use crate::engine::Handle;
 use crate::store::StoreError;
 use auth::Caller;
+use check_fields::{Document, FieldError};
 use etag::tagged;
-use spec::{Document, SpecError};
 use view::View;
 
 /// Bytes of a request body; more are answered 413.
@@ -49,14 +49,14 @@ impl Api {
 }
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
-pub(super) async fn answer(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) -> Reply {
+pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Reply {
     let methods = endpoint.resource.methods();
-    let answer = admit(inner, endpoint, request).await;
+    let answer = admit(door, endpoint, request).await;
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
 /// What comes before the resource is asked, in the order in which clients may rely on: method, body, key.
-async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
+async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
     let Endpoint { version, resource, slash_missing } = endpoint;
     let (head, body) = request.into_parts();
     let reading = matches!(head.method, Method::GET | Method::HEAD);
@@ -64,30 +64,30 @@ async fn admit(inner: &Inner, endpoint: Endpoint, request: Request<Incoming>) ->
         return Ok(reply::no_content());
     }
     if slash_missing && !reading {
-        return Ok(reply::moved(&with_slash(inner, &head)));
+        return Ok(reply::moved(&with_slash(door, &head)));
     }
     if !resource.methods().split(", ").any(|method| method == head.method.as_str()) {
         return Err(Fault::MethodNotAllowed(resource.methods()));
     }
-    let by_header = auth::header_key(&head.headers).map(|key| auth::identify(inner, key));
+    let by_header = auth::header_key(&head.headers).map(|key| auth::identify(door, key));
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
     let body = match head.method {
-        Method::POST => body::whole(body, BODY_BYTES, &inner.room).await?,
+        Method::POST => body::whole(body, BODY_BYTES, &door.budget).await?,
         // Nobody asks what it says, but the next request comes after it.
-        _ => body::beginning(body, 0, &inner.room).await.unwrap_or_default(),
+        _ => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
     };
     let document = match resource {
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
         _ => Document::parse(&body)?,
     };
-    let by_body = || auth::identify(inner, document.api_key().unwrap_or_default().as_bytes());
+    let by_body = || auth::identify(door, document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
     if caller.read_only && !(reading && resource.shows_read_only()) {
         return Err(Fault::WrongKey);
     }
-    dispatch(Call { inner, version, caller, now: inner.handle.now(), head: &head, document }, resource).await
+    dispatch(Call { door, version, caller, now: door.handle.now(), head: &head, document }, resource).await
 }
 
 /// Which function answers which method of which resource.
@@ -97,14 +97,14 @@ async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
         (Resource::Checks, _) => tagged(&call, checks::list(&call)).await,
         (Resource::Check(uuid), &Method::POST) => checks::update(call, uuid).await,
         (Resource::Check(uuid), &Method::DELETE) => checks::delete(call, uuid).await,
-        (Resource::Check(uuid), _) => checks::get(&call, Name::Uuid(uuid)),
-        (Resource::UniqueCheck(key), _) => checks::get(&call, Name::Unique(key)),
+        (Resource::Check(uuid), _) => checks::get(&call, CheckRef::Uuid(uuid)),
+        (Resource::UniqueCheck(key), _) => checks::get(&call, CheckRef::Unique(key)),
         (Resource::Pause(uuid), _) => checks::pause(call, uuid).await,
         (Resource::Resume(uuid), _) => checks::resume(call, uuid).await,
         (Resource::Pings(uuid), _) => tagged(&call, pings::list(&call, uuid)).await,
         (Resource::PingBody(uuid, n), _) => pings::body(&call, uuid, n).await,
-        (Resource::Flips(uuid), _) => flips::list(&call, Name::Uuid(uuid)).await,
-        (Resource::UniqueFlips(key), _) => flips::list(&call, Name::Unique(key)).await,
+        (Resource::Flips(uuid), _) => flips::list(&call, CheckRef::Uuid(uuid)).await,
+        (Resource::UniqueFlips(key), _) => flips::list(&call, CheckRef::Unique(key)).await,
         (Resource::Channels, _) => tagged(&call, channels::list(&call)).await,
         (Resource::Status, _) => status::probe(&call).await,
         (Resource::Badges, _) => tagged(&call, badges::list(&call)).await,
@@ -112,15 +112,15 @@ async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
 }
 
 /// The address of a request with a slash at the end of its path, and its query.
-fn with_slash(inner: &Inner, head: &Parts) -> String {
-    let base = &inner.config.base_url;
+fn with_slash(door: &Door, head: &Parts) -> String {
+    let base = &door.config.base_url;
     let query = head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{}/{query}", base.path(), base.inner_path(head.uri.path()))
 }
 
 /// A request that its resource may carry out.
 pub(crate) struct Call<'a> {
-    inner: &'a Inner,
+    door: &'a Door,
     version: Version,
     caller: Caller,
     /// When it came.
@@ -132,27 +132,27 @@ pub(crate) struct Call<'a> {
 
 /// What a check is called in a path.
 #[derive(Clone, Copy)]
-pub(crate) enum Name {
+pub(crate) enum CheckRef {
     Uuid(uuid::Uuid),
     Unique(UniqueKey),
 }
 
 impl Call<'_> {
     fn handle(&self) -> &Handle {
-        &self.inner.handle
+        &self.door.handle
     }
 
     fn view(&self) -> View<'_> {
-        View { base_url: self.inner.config.base_url.as_str(), version: self.version, read_only: self.caller.read_only }
+        View { base_url: self.door.config.base_url.as_str(), version: self.version, read_only: self.caller.read_only }
     }
 
     /// The check of that name in the caller's project. A UUID of another project is denied; its unique keys are unknown.
-    fn check(&self, name: Name) -> Result<Check, Fault> {
+    fn check(&self, check: CheckRef) -> Result<Check, Fault> {
         let (handle, project) = (self.handle(), self.caller.project);
         let mut found = None;
-        match name {
-            Name::Uuid(uuid) => found = handle.state().check_by_uuid(uuid).cloned(),
-            Name::Unique(key) => handle.each_check(project, |check| {
+        match check {
+            CheckRef::Uuid(uuid) => found = handle.state().check_by_uuid(uuid).cloned(),
+            CheckRef::Unique(key) => handle.each_check(project, |check| {
                 if UniqueKey::of(check.uuid) == key {
                     found = Some(check.clone());
                 }
@@ -177,8 +177,8 @@ impl Call<'_> {
     }
 }
 
-impl From<SpecError> for Fault {
-    fn from(error: SpecError) -> Self {
+impl From<FieldError> for Fault {
+    fn from(error: FieldError) -> Self {
         Self::BadRequest(error.to_string().into())
     }
 }

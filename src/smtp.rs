@@ -26,7 +26,7 @@ pub use tls::{Certificate, CertificateError};
 pub const SESSIONS_MAX: usize = 256;
 /// Bytes of messages that may be coming in or waiting to be logged at the same time, beyond a small share that each session
 /// has anyway.
-const ROOM: usize = 4 * dialogue::MESSAGE_MAX;
+const BUDGET: usize = 4 * dialogue::MESSAGE_MAX;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -39,20 +39,20 @@ pub struct Config {
 
 /// What every session is held with. Cheap to clone.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(Arc<Door>);
 
-struct Inner {
+struct Door {
     handle: Handle,
     config: Config,
     sessions: Arc<Semaphore>,
-    room: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
 }
 
 impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
-        let (sessions, room) = (Arc::new(Semaphore::new(SESSIONS_MAX)), Arc::new(Semaphore::new(ROOM)));
-        Self(Arc::new(Inner { handle, config, sessions, room }))
+        let (sessions, budget) = (Arc::new(Semaphore::new(SESSIONS_MAX)), Arc::new(Semaphore::new(BUDGET)));
+        Self(Arc::new(Door { handle, config, sessions, budget }))
     }
 
     /// Takes mail until `stop` holds true, then lets messages that are on their way come in, for five seconds at the most.

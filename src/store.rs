@@ -7,8 +7,8 @@ mod check;
 mod flip;
 mod medium;
 mod meta;
-mod owner;
 mod ping;
+mod project;
 mod record;
 
 use std::path::PathBuf;

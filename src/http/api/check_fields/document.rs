@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Problem, SpecError};
+use super::{FieldError, Problem};
 use crate::domain::text::Seconds;
 
 /// The members that are looked at, in the order of bytes; all others are skipped, whatever their value.
@@ -45,20 +45,20 @@ impl<'a> Document<'a> {
     ///
     /// # Errors
     /// When it is not one UTF-8 JSON text, or its value is not an object.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, SpecError> {
-        let text = std::str::from_utf8(body).map_err(|_| SpecError::Syntax)?;
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, FieldError> {
+        let text = std::str::from_utf8(body).map_err(|_| FieldError::Syntax)?;
         if text.is_empty() {
             return Ok(Self::default());
         }
-        let document: &RawValue = serde_json::from_str(text).map_err(|_| SpecError::Syntax)?;
+        let document: &RawValue = serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
         if !document.get().starts_with('{') {
-            return Err(SpecError::NotAnObject);
+            return Err(FieldError::NotAnObject);
         }
-        serde_json::from_str(document.get()).map_err(|_| SpecError::Syntax)
+        serde_json::from_str(document.get()).map_err(|_| FieldError::Syntax)
     }
 
     /// Like [`parse`](Self::parse), but `null` is an empty object too: clients send it to pause and resume.
-    pub(crate) fn parse_or_null(body: &'a [u8]) -> Result<Self, SpecError> {
+    pub(crate) fn parse_or_null(body: &'a [u8]) -> Result<Self, FieldError> {
         if serde_json::from_slice::<()>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
 
@@ -74,11 +74,11 @@ impl<'a> Document<'a> {
     }
 
     /// A member that is to be a string.
-    pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, SpecError> {
+    pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, FieldError> {
         match self.member(name) {
             // Half a surrogate pair is JSON, but no text.
-            Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| SpecError::Syntax),
-            Some(_) => Err(SpecError::Field(name, Problem::NotAString)),
+            Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Syntax),
+            Some(_) => Err(FieldError::Field(name, Problem::NotAString)),
             None => Ok(None),
         }
     }
@@ -88,23 +88,23 @@ impl<'a> Document<'a> {
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<Option<T>, SpecError> {
+    ) -> Result<Option<T>, FieldError> {
         let text = self.string(name)?;
-        text.map(|text| parse(&text).map_err(|error| SpecError::Field(name, error.into()))).transpose()
+        text.map(|text| parse(&text).map_err(|error| FieldError::Field(name, error.into()))).transpose()
     }
 
     /// A member that is to be `true` or `false`.
-    pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, SpecError> {
+    pub(super) fn boolean(&self, name: &'static str) -> Result<Option<bool>, FieldError> {
         match self.member(name) {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(SpecError::Field(name, Problem::NotABoolean)),
+            Some(_) => Err(FieldError::Field(name, Problem::NotABoolean)),
         }
     }
 
     /// A member that is to be a whole number of seconds, written without fraction and exponent.
-    pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, SpecError> {
+    pub(super) fn seconds(&self, name: &'static str) -> Result<Option<Seconds>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let seconds = match text.parse() {
             _ if !is_number(text) || text.contains(['.', 'e', 'E']) => Err(Problem::NotANumber),
@@ -112,27 +112,27 @@ impl<'a> Document<'a> {
             // More digits than 64 bits hold.
             Err(_) => Err(if text.starts_with('-') { Problem::TooSmall } else { Problem::TooLarge }),
         };
-        seconds.map(Some).map_err(|problem| SpecError::Field(name, problem))
+        seconds.map(Some).map_err(|problem| FieldError::Field(name, problem))
     }
 
     /// A member that is to be a string out of a few; anything else, of whatever type, is unexpected.
-    pub(super) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, SpecError> {
+    pub(super) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
-        chosen.map(Some).ok_or(SpecError::Field(name, Problem::Unexpected))
+        chosen.map(Some).ok_or(FieldError::Field(name, Problem::Unexpected))
     }
 
     /// A member that is to be an array of strings out of a few. What is said twice counts once.
-    pub(super) fn choices<T: PartialEq>(&self, name: &'static str, choose: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, SpecError> {
+    pub(super) fn choices<T: PartialEq>(&self, name: &'static str, choose: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(Vec::new()) };
         let items: Vec<&RawValue> = match text.starts_with('[') {
-            true => serde_json::from_str(text).map_err(|_| SpecError::Syntax)?,
-            false => return Err(SpecError::Field(name, Problem::NotAnArray)),
+            true => serde_json::from_str(text).map_err(|_| FieldError::Syntax)?,
+            false => return Err(FieldError::Field(name, Problem::NotAnArray)),
         };
         let mut chosen = Vec::new();
         for item in items {
             let item = serde_json::from_str::<String>(item.get()).ok().and_then(|text| choose(&text));
-            let item = item.ok_or(SpecError::Item(name))?;
+            let item = item.ok_or(FieldError::Item(name))?;
             if !chosen.contains(&item) {
                 chosen.push(item);
             }

@@ -3,8 +3,8 @@
 //! Pure: no clock, no chance, no file. The same commands at the same times give the same state and the same [`Effects`].
 
 mod check;
-mod owner;
 mod ping;
+mod project;
 
 pub use ping::SEARCHED_BYTES;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};
 use super::state::{Change, State};
-use crate::domain::check::{self as domain_check, Check};
+use crate::domain::check::{Check, CheckState};
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
@@ -42,7 +42,7 @@ pub struct Numbers {
 
 /// The writer's state, ahead of the file by the batch it is working on.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct WorkingState {
     /// Everything in memory.
     pub state: State,
     /// The next free numbers.
@@ -55,7 +55,7 @@ pub struct Ledger {
 
 type Applied = Result<Outcome, Refusal>;
 
-impl Ledger {
+impl WorkingState {
     /// Carries out a command at a time that is never earlier than that of the command before it.
     pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
         match command {
@@ -89,12 +89,12 @@ impl Ledger {
     }
 
     fn change(&mut self, change: Change) {
-        self.state.take(&change);
+        self.state.apply(&change);
         self.effects.changes.push(change);
     }
 
     /// Logs what happened to a check and puts the numbers into its state.
-    fn log_flips(&mut self, check: CheckId, state: &mut domain_check::State, flips: &[Flip]) {
+    fn log_flips(&mut self, check: CheckId, state: &mut CheckState, flips: &[Flip]) {
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::super::command::{NewChannel, NewProject, Outcome, Refusal};
 use super::super::state::Change;
-use super::{Applied, Ledger};
+use super::{Applied, WorkingState};
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelSettings, Key, Project, ProjectName, Secret};
 
-impl Ledger {
+impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
         let NewProject { uuid, name, check_limit, ping_log_limit, badge_key } = request;
         self.free_name(&name)?;
@@ -25,7 +25,7 @@ impl Ledger {
         check_limit: Option<Option<u32>>,
         ping_log_limit: Option<u32>,
     ) -> Applied {
-        let mut project = Project::clone(&self.state.household(id).ok_or(Refusal::NotFound)?.project);
+        let mut project = Project::clone(&self.state.project(id).ok_or(Refusal::NotFound)?.project);
         if let Some(name) = name.filter(|name| *name != project.name) {
             self.free_name(&name)?;
             project.name = name;
@@ -36,9 +36,9 @@ impl Ledger {
     }
 
     pub(super) fn delete_project(&mut self, id: ProjectId) -> Applied {
-        let household = self.state.household(id).ok_or(Refusal::NotFound)?;
-        let checks = household.checks.iter().copied().map(Change::CheckGone);
-        let channels = household.channels.keys().copied().map(Change::ChannelGone);
+        let project_state = self.state.project(id).ok_or(Refusal::NotFound)?;
+        let checks = project_state.checks.iter().copied().map(Change::CheckGone);
+        let channels = project_state.channels.keys().copied().map(Change::ChannelGone);
         let keys = self.state.keys().filter(|key| key.project == id).map(|key| Change::KeyGone(key.id));
         let gone: Vec<_> = checks.chain(channels).chain(keys).chain([Change::ProjectGone(id)]).collect();
         gone.into_iter().for_each(|change| self.change(change));
@@ -46,7 +46,7 @@ impl Ledger {
     }
 
     pub(super) fn create_key(&mut self, project: ProjectId, secret: Secret, now: Moment) -> Applied {
-        self.state.household(project).ok_or(Refusal::NotFound)?;
+        self.state.project(project).ok_or(Refusal::NotFound)?;
         let key = Key { id: KeyId(self.next_id()), project, secret, created: now };
         self.change(Change::Key(Arc::new(key.clone())));
         Ok(Outcome::Key(Box::new(key)))
@@ -60,13 +60,13 @@ impl Ledger {
 
     pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
         let NewChannel { uuid, project, name, kind, settings } = request;
-        self.state.household(project).ok_or(Refusal::NotFound)?;
+        self.state.project(project).ok_or(Refusal::NotFound)?;
         let id = ChannelId(self.next_id());
         Ok(self.put_channel(Channel { id, uuid, project, name, kind, settings }))
     }
 
     pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<Box<str>>, settings: Option<ChannelSettings>) -> Applied {
-        let channel = self.state.households().find_map(|household| household.channels.get(&id)).ok_or(Refusal::NotFound)?;
+        let channel = self.state.projects().find_map(|project_state| project_state.channels.get(&id)).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         channel.settings = settings.unwrap_or(channel.settings);
@@ -74,10 +74,11 @@ impl Ledger {
     }
 
     pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
-        let household = self.state.households().find(|household| household.channels.contains_key(&id)).ok_or(Refusal::NotFound)?;
+        let project_state =
+            self.state.projects().find(|project_state| project_state.channels.contains_key(&id)).ok_or(Refusal::NotFound)?;
         let assigned: Vec<Check> = self
             .state
-            .checks_of(household.project.id)
+            .checks_of(project_state.project.id)
             .filter(|check| check.settings.channels.contains(&id))
             .map(|check| {
                 let mut check = check.clone();
@@ -92,7 +93,7 @@ impl Ledger {
     }
 
     fn free_name(&self, name: &ProjectName) -> Result<(), Refusal> {
-        if self.state.households().any(|household| household.project.name == *name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
+        if self.state.projects().any(|project_state| project_state.project.name == *name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
     }
 
     fn put_project(&mut self, project: Project) -> Outcome {

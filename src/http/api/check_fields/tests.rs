@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::check::Settings;
 
-fn parsed(body: &[u8], version: Version) -> Result<Spec, String> {
-    Document::parse(body).and_then(|document| Spec::parse(&document, version)).map_err(|error| error.to_string())
+fn parsed(body: &[u8], version: Version) -> Result<CheckFields, String> {
+    Document::parse(body).and_then(|document| CheckFields::parse(&document, version)).map_err(|error| error.to_string())
 }
 
 fn refusal(body: &str) -> String {
@@ -16,7 +16,7 @@ fn refusal(body: &str) -> String {
     }
 }
 
-fn taken(body: &str) -> Spec {
+fn taken(body: &str) -> CheckFields {
     parsed(body.as_bytes(), Version::V3).unwrap_or_else(|message| panic!("{body}: {message}"))
 }
 
@@ -30,9 +30,9 @@ const SYNTAX: &str = "could not parse request body";
 fn a_body_is_one_json_object_or_empty() {
     let deep = |count: usize| format!("{}{}", "[".repeat(count), "]".repeat(count));
     for body in ["", "{}", " {\r\n}\t", r#"{"x": null, "": [1, {}]}"#, r#"{"x": 1e400, "y": -0, "z": 123456789012345678901234567890}"#] {
-        assert_eq!(taken(body), Spec::default(), "{body}");
+        assert_eq!(taken(body), CheckFields::default(), "{body}");
     }
-    assert_eq!(taken(&format!(r#"{{"x": {}}}"#, deep(200_000))), Spec::default(), "depth is no matter in what is skipped");
+    assert_eq!(taken(&format!(r#"{{"x": {}}}"#, deep(200_000))), CheckFields::default(), "depth is no matter in what is skipped");
     for body in ["[]", "1", "\"{}\"", "null", "true", "1e400", &deep(200_000)] {
         assert_eq!(refusal(body), "value is not an object", "{body:.20}");
     }
@@ -74,9 +74,9 @@ fn null_is_no_body_where_clients_send_it() {
     let parsed = |body: &[u8]| Document::parse_or_null(body).map(|document| document.api_key());
     assert_eq!(parsed(b" null\n"), Ok(None));
     assert_eq!(parsed(br#"{"api_key": "k"}"#), Ok(Some("k".to_owned())));
-    assert_eq!(parsed(b"nullx"), Err(SpecError::Syntax));
-    assert_eq!(parsed(b"\x0cnull"), Err(SpecError::Syntax), "no white space of JSON");
-    assert_eq!(parsed(b"[]"), Err(SpecError::NotAnObject));
+    assert_eq!(parsed(b"nullx"), Err(FieldError::Syntax));
+    assert_eq!(parsed(b"\x0cnull"), Err(FieldError::Syntax), "no white space of JSON");
+    assert_eq!(parsed(b"[]"), Err(FieldError::NotAnObject));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn values_have_bounds() {
         match name {
             "slug" => assert_eq!(refusal(&body(most)), "slug does not match pattern"),
             "schedule" => assert_eq!(refusal(&body(most)), "schedule is not a valid cron or OnCalendar expression"),
-            _ => assert_ne!(taken(&body(most)), Spec::default(), "{name}"),
+            _ => assert_ne!(taken(&body(most)), CheckFields::default(), "{name}"),
         }
     }
     for slug in ["A", "a b", "a\\n", "ä", "a.b", "a/b"] {
@@ -231,7 +231,7 @@ fn every_field_is_taken() {
         "tz": "Europe/Kiev", "manual_resume": true, "methods": "POST", "start_kw": "s", "success_kw": "ok", "failure_kw": "f",
         "filter_subject": true, "filter_body": true, "filter_http_body": true, "filter_default_fail": true,
         "unique": ["grace", "name", "name", "tags"], "channels": "a, b,,a"}"#;
-    let Spec { edit, unique } = taken(body);
+    let CheckFields { edit, unique } = taken(body);
     assert_eq!(unique, [UniqueField::Grace, UniqueField::Name, UniqueField::Tags]);
     let listed = |items: &[&str]| Some(ChannelChoice::Listed(items.iter().map(|item| Box::from(*item)).collect()));
     assert_eq!(edit.channels, listed(&["a", " b", ""]));

@@ -12,54 +12,54 @@ use super::command::Answer;
 /// A caller that waits, and what it is told.
 pub(super) type Delivery = (oneshot::Sender<Answer>, Answer);
 
-/// Which of the rounds of which engine is run on this thread.
+/// Which of the inboxes of which engine is run on this thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct RouteId {
     engine: usize,
-    round: usize,
+    inbox: usize,
 }
 
 thread_local! {
-    static HERE: Cell<Option<Address>> = const { Cell::new(None) };
+    static HERE: Cell<Option<RouteId>> = const { Cell::new(None) };
 }
 
 /// The way back from the writer to the threads that ask.
 #[derive(Default)]
-pub(super) struct Couriers(RwLock<Vec<mpsc::UnboundedSender<Vec<Delivery>>>>);
+pub(super) struct ReplyRoutes(RwLock<Vec<mpsc::UnboundedSender<Vec<Delivery>>>>);
 
 /// The deliveries to one thread.
-pub struct Round(mpsc::UnboundedReceiver<Vec<Delivery>>);
+pub struct ReplyInbox(mpsc::UnboundedReceiver<Vec<Delivery>>);
 
-impl Couriers {
-    /// From now on answers to what this thread asks are delivered by the round, which has to be run on it.
-    pub(super) fn serve_this_thread(&self) -> Round {
+impl ReplyRoutes {
+    /// From now on answers to what this thread asks are delivered by the inbox, which has to be run on it.
+    pub(super) fn serve_this_thread(&self) -> ReplyInbox {
         // What waits in it is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut rounds = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        HERE.set(Some(Address { engine: self.engine(), round: rounds.len() }));
-        rounds.push(sender);
-        Round(receiver)
+        let mut inboxes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        HERE.set(Some(RouteId { engine: self.engine(), inbox: inboxes.len() }));
+        inboxes.push(sender);
+        ReplyInbox(receiver)
     }
 
     /// Where answers to this thread are delivered; `None`: the writer delivers them itself.
-    pub(super) fn here(&self) -> Option<Address> {
-        HERE.get().filter(|address| address.engine == self.engine())
+    pub(super) fn here(&self) -> Option<RouteId> {
+        HERE.get().filter(|route| route.engine == self.engine())
     }
 
-    /// Hands the answers over, those to one address together.
-    pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<Address>, Delivery)>) {
-        let rounds = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut carried: Vec<_> = rounds.iter().map(|_| Vec::new()).collect();
-        for (address, delivery) in answers {
-            match address.and_then(|address| carried.get_mut(address.round)) {
+    /// Hands the answers over, those to one route together.
+    pub(super) fn deliver(&self, answers: impl Iterator<Item = (Option<RouteId>, Delivery)>) {
+        let inboxes = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut carried: Vec<_> = inboxes.iter().map(|_| Vec::new()).collect();
+        for (route, delivery) in answers {
+            match route.and_then(|route| carried.get_mut(route.inbox)) {
                 Some(carried) => carried.push(delivery),
                 None => hand_out([delivery]),
             }
         }
-        for (round, carried) in rounds.iter().zip(carried) {
-            // A round that has ended takes nothing; its callers may still be there.
+        for (inbox, carried) in inboxes.iter().zip(carried) {
+            // A inbox that has ended takes nothing; its callers may still be there.
             if !carried.is_empty()
-                && let Err(undelivered) = round.send(carried)
+                && let Err(undelivered) = inbox.send(carried)
             {
                 hand_out(undelivered.0);
             }
@@ -72,7 +72,7 @@ impl Couriers {
     }
 }
 
-impl Round {
+impl ReplyInbox {
     /// Delivers until the engine is gone.
     pub async fn run(mut self) {
         while let Some(answers) = self.0.recv().await {

@@ -11,5 +11,6 @@ mod oncalendar;
 pub mod ping;
 pub mod project;
 pub mod schedule;
+pub mod status;
 pub mod text;
 pub mod timezone;

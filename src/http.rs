@@ -22,8 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::accept::{accept, stopped};
+use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
-use crate::lanes::Lanes;
 use reply::{Fault, Reply};
 use request::Client;
 pub use request::{BaseUrl, BaseUrlError};
@@ -53,13 +53,13 @@ const HEADER_BYTES: usize = 64 << 10;
 
 /// What every request is answered from. Cheap to clone.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(Arc<Door>);
 
-pub(crate) struct Inner {
+pub(crate) struct Door {
     pub(crate) handle: Handle,
     pub(crate) config: Config,
     pub(crate) api: api::Api,
-    room: body::Room,
+    budget: body::BodyBudget,
     connections: Arc<Semaphore>,
 }
 
@@ -67,21 +67,27 @@ impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
         let api = api::Api::new(&config);
-        Self(Arc::new(Inner { handle, config, api, room: body::Room::new(), connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }))
+        Self(Arc::new(Door {
+            handle,
+            config,
+            api,
+            budget: body::BodyBudget::new(),
+            connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+        }))
     }
 
-    /// Answers connections, each on a lane, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
-    pub async fn serve(self, listener: TcpListener, lanes: Arc<Lanes>, stop: watch::Receiver<bool>) {
+    /// Answers connections, each on a thread, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
+    pub async fn serve(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
         accept("HTTP", listener, stop.clone(), |stream, peer| {
             let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.
                 let _ = stream.try_write(reply::OVERLOADED.as_bytes());
                 return None;
             };
-            let (server, lanes, stop) = (self.clone(), Arc::clone(&lanes), stop.clone());
+            let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
-                if let Err(error) = lanes.run(stream, move |stream| server.connection(stream, peer, stop)).await {
-                    tracing::warn!("a connection could not be handed to its lane: {error}");
+                if let Err(error) = threads.run(stream, move |stream| server.connection(stream, peer, stop)).await {
+                    tracing::warn!("a connection could not be handed to its thread: {error}");
                 }
                 drop(place);
             })
@@ -116,23 +122,23 @@ impl Server {
     }
 
     async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Reply, std::convert::Infallible> {
-        let inner = &*self.0;
+        let door = &*self.0;
         let uri = request.uri();
-        let path = inner.config.base_url.inner_path(uri.path());
-        // Where no room answers, the API still speaks JSON.
+        let path = door.config.base_url.inner_path(uri.path());
+        // Where no budget answers, the API still speaks JSON.
         let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
             return Ok(refused(Fault::UriTooLong));
         }
         Ok(match Route::parse(path) {
             Some(Route::Ping(to)) => {
-                let client = Client::of(&request, peer, &inner.config.trusted_proxies);
-                ping::answer(inner, to, request, client).await
+                let client = Client::of(&request, peer, &door.config.trusted_proxies);
+                ping::answer(door, to, request, client).await
             }
-            Some(Route::Api(endpoint)) => api::answer(inner, endpoint, request).await,
-            Some(Route::OpenApi) => public(&request, || Ok(reply::json(inner.api.description.clone()))),
-            Some(Route::Badge(badge)) => public(&request, || badge::answer(&inner.handle, badge)),
-            Some(Route::Health) if is_healthy(&inner.handle).await => reply::text("OK"),
+            Some(Route::Api(endpoint)) => api::answer(door, endpoint, request).await,
+            Some(Route::OpenApi) => public(&request, || Ok(reply::json(door.api.description.clone()))),
+            Some(Route::Badge(badge)) => public(&request, || badge::answer(&door.handle, badge)),
+            Some(Route::Health) if is_healthy(&door.handle).await => reply::text("OK"),
             Some(Route::Health) => Fault::Unavailable.plain(),
             None => refused(Fault::NotFound),
         })

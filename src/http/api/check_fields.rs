@@ -16,7 +16,7 @@ use crate::http::route::Version;
 
 /// Why a body is refused. Its text is what the client is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SpecError {
+pub(crate) enum FieldError {
     /// It is not one UTF-8 JSON text.
     Syntax,
     /// It is JSON, but no object.
@@ -43,7 +43,7 @@ pub(crate) enum Problem {
     Timezone,
 }
 
-impl fmt::Display for SpecError {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax => f.write_str("could not parse request body"),
@@ -107,16 +107,16 @@ impl From<UnknownTimezone> for Problem {
 
 /// What a create or update request asks for.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Spec {
+pub(crate) struct CheckFields {
     /// The fields it names.
     pub(crate) edit: Edit,
     /// On which of them an existing check has to agree to be updated in place of a creation.
     pub(crate) unique: Vec<UniqueField>,
 }
 
-impl Spec {
+impl CheckFields {
     /// Reads all fields; of several that are wrong the first of the contract's order is told.
-    pub(crate) fn parse(document: &Document<'_>, version: Version) -> Result<Self, SpecError> {
+    pub(crate) fn parse(document: &Document<'_>, version: Version) -> Result<Self, FieldError> {
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {

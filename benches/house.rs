@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use overdue::clock::Clock;
+use overdue::connection_threads::ConnectionThreads;
 use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
 use overdue::engine::command::{Command, NewProject, Outcome};
 use overdue::engine::{self, Handle, Thresholds};
 use overdue::http;
-use overdue::lanes::Lanes;
 use overdue::random::Random;
 use overdue::store::Medium;
 use sha2::{Digest as _, Sha256};
@@ -49,8 +49,8 @@ impl House {
         let base = format!("http://{}", listener.local_addr()?);
         let config = http::Config { base_url: base.parse()?, trusted_proxies: Vec::new(), api_rate: 0, api_burst: 0 };
         let (stop, stopped) = watch::channel(false);
-        let lanes = Arc::new(Lanes::start(available_parallelism()?.get(), &handle)?);
-        runtime.spawn(http::Server::new(handle.clone(), config).serve(listener, lanes, stopped));
+        let threads = Arc::new(ConnectionThreads::start(available_parallelism()?.get(), &handle)?);
+        runtime.spawn(http::Server::new(handle.clone(), config).serve(listener, threads, stopped));
         let (ping_key, api_key) = runtime.block_on(project(&handle))?;
         let house = Self { endpoint: base.parse()?, ping_key, api_key, _stop: stop, _runtime: runtime, _directory: directory };
         house.time(&Request::ping(&house.endpoint, &house.ping_key, checks, true), 64, checks)?;

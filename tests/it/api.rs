@@ -41,7 +41,7 @@ impl Server {
 
     /// Counts every change of the main project's checks and channels.
     fn changes(&self) -> u64 {
-        self.handle.state().household(self.main.id).unwrap().version
+        self.handle.state().project(self.main.id).unwrap().version
     }
 
     /// Pings a check.

@@ -1,0 +1,38 @@
+//! The status of a check: the one that is stored, and the one that is shown.
+
+/// The stored status. Grace is never stored: it follows from the time of reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Never pinged, or resumed.
+    New,
+    /// The last completion was a success and its deadline has not passed.
+    Up,
+    /// The last completion was a failure, or a deadline has passed.
+    Down,
+    /// Not monitored.
+    Paused,
+}
+
+/// The status that is shown (contract, States and transitions).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the contract's five words")]
+pub enum VisibleStatus {
+    New,
+    Up,
+    Grace,
+    Down,
+    Paused,
+}
+
+impl VisibleStatus {
+    /// The contract's word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Up => "up",
+            Self::Grace => "grace",
+            Self::Down => "down",
+            Self::Paused => "paused",
+        }
+    }
+}
