@@ -7,8 +7,8 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use overdue::clock::Clock;
 use overdue::connection_threads::ConnectionThreads;
-use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
-use overdue::engine::command::{Command, NewProject, Outcome};
+use overdue::domain::project::{KeyHash, KeyLabel, PingKey, ProjectName, Secret};
+use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
 use overdue::engine::{self, Handle, Thresholds};
 use overdue::http;
 use overdue::random::Random;
@@ -80,7 +80,8 @@ async fn project(handle: &Handle) -> Result<(String, String)> {
     let (ping_key, api_key) = (random.url_safe::<22>(), random.url_safe::<32>());
     let hash = KeyHash(Sha256::digest(api_key.as_bytes()).into());
     for secret in [Secret::Ping(PingKey::parse(&ping_key).ok_or("not a ping key")?), Secret::ReadWrite(hash)] {
-        let made = handle.call(Command::CreateKey(project.id, secret)).await.map_err(|error| format!("{error:?}"))?;
+        let key = NewKey { project: project.id, secret, label: KeyLabel::default(), hint: "".into() };
+        let made = handle.call(Command::CreateKey(Box::new(key))).await.map_err(|error| format!("{error:?}"))?;
         made.map_err(|refusal| format!("no key: {refusal:?}"))?;
     }
     Ok((ping_key, api_key))

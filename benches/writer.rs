@@ -70,7 +70,8 @@ impl Desk {
             .map(|_| {
                 // A prime step visits every check.
                 self.next = (self.next + 7919) % CHECKS;
-                let origin = Origin { scheme: Scheme::Http, method: Method::Post, remote_addr, ua: "curl/8.14.1".into() };
+                let origin =
+                    Origin { scheme: Scheme::Http, method: Method::Post, remote_addr: Some(remote_addr), ua: "curl/8.14.1".into() };
                 let (target, signal) = (Target::Uuid(Uuid::from_u128(self.next)), Signal::Http(Kind::Success));
                 Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: self.body.clone() }))
             })

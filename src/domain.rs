@@ -8,6 +8,7 @@ pub mod ids;
 pub mod keyword;
 pub mod moment;
 mod oncalendar;
+pub mod outcomes;
 pub mod ping;
 pub mod project;
 pub mod schedule;

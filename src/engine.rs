@@ -14,15 +14,18 @@ mod replies;
 pub mod state;
 mod writer;
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::domain::check::Check;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::project::{Key, KeyUse};
 use crate::random::Random;
 use crate::store::{Medium, Store, StoreError};
 use command::{Answer, Command, Unavailable};
@@ -60,7 +63,8 @@ struct Shared {
     store: RwLock<Option<Arc<Store>>>,
     writable: AtomicBool,
     reply_routes: ReplyRoutes,
-    badge_secret: [u8; 32],
+    /// Uses of API keys that are still to be written, at most one for each key.
+    key_uses: Mutex<HashMap<KeyId, KeyUse>>,
     clock: Clock,
     random: Random,
     ping_body_limit: usize,
@@ -131,9 +135,18 @@ impl Handle {
         &self.0.random
     }
 
-    /// The secret that signs badge URLs.
-    pub fn badge_secret(&self) -> &[u8; 32] {
-        &self.0.badge_secret
+    /// The secret that signs badge URLs; always there once the engine is open.
+    pub fn badge_secret(&self) -> Option<[u8; 32]> {
+        self.state().badge_secret
+    }
+
+    /// Has the use of an API key written down, unless one in the same hour is written already.
+    pub fn note_key_use(&self, key: &Key, from: IpAddr) {
+        let now = self.now();
+        if key.used_at(now, from).is_some() {
+            let mut uses = self.0.key_uses.lock().unwrap_or_else(PoisonError::into_inner);
+            uses.entry(key.id).or_insert(KeyUse { at: now, from });
+        }
     }
 
     /// Bytes of an HTTP ping's body that are stored.

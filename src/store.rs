@@ -7,6 +7,7 @@ mod check;
 mod flip;
 mod medium;
 mod meta;
+mod migrations;
 mod ping;
 mod project;
 mod record;
@@ -91,13 +92,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens what lies on the medium, or makes it; refuses a schema newer than this release.
+    /// Opens what lies on the medium, or makes it; moves an older layout to that of this release, refuses a newer one.
     pub fn open(medium: &Medium) -> Result<Self, StoreError> {
         let store = Self { database: medium.open()? };
-        let batch = store.batch()?;
-        if meta::prepare(&batch.transaction)? {
-            batch.commit()?;
-        }
+        migrations::migrate(&store)?;
         Ok(store)
     }
 

@@ -6,9 +6,9 @@ use super::request::{ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request}
 use crate::channel::{Kind, Settings};
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
-use crate::domain::project::{Access, Channel, ChannelSettings, KeyHash, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Access, Channel, ChannelSettings, Key, KeyHash, KeyLabel, PingKey, Project, ProjectName, Secret};
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewChannel, NewProject, Refusal, Unavailable};
+use crate::engine::command::{Command, NewChannel, NewKey, NewProject, Refusal, Unavailable};
 use crate::engine::state::{ProjectState, State};
 use crate::random::Random;
 
@@ -36,7 +36,9 @@ async fn answer(handle: &Handle, request: Request) -> Result<Reply, Reply> {
         Request::CreateKey { project, access } => {
             let project = in_state(&project)?.id;
             let (secret, shown) = new_key(handle.random(), access)?;
-            submit(handle, Command::CreateKey(project, secret)).await?;
+            let hint = shown.chars().take(Key::HINT_LENGTH).collect::<String>().into();
+            let key = NewKey { project, secret, label: KeyLabel::default(), hint };
+            submit(handle, Command::CreateKey(Box::new(key))).await?;
             Ok(Reply::Made(shown))
         }
         Request::RevokeKey { id } => {

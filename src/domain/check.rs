@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::flip::Flip;
+use super::flip::{Cause, Flip};
 use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use super::moment::Moment;
-use super::ping::Kind;
+use super::outcomes::{Outcome, Outcomes};
+use super::ping::{Kind, Meaning};
 use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
 use super::text::{Keywords, Name, Seconds, Slug, Tags};
@@ -125,6 +126,10 @@ pub struct CheckState {
     pub last_arrival: Arrival,
     /// Where the newest flip lies.
     pub last_flip: FlipNumber,
+    /// How the last runs ended.
+    pub outcomes: Outcomes,
+    /// Failures and missed deadlines since the last success; at 65,535 it stays.
+    pub failures: u16,
 }
 
 impl CheckState {
@@ -140,6 +145,8 @@ impl CheckState {
             n_pings: 0,
             last_arrival: Arrival(0),
             last_flip: FlipNumber(0),
+            outcomes: Outcomes::default(),
+            failures: 0,
         }
     }
 
@@ -147,17 +154,16 @@ impl CheckState {
     pub fn deadline(&self, settings: &Settings) -> Option<Moment> {
         match self.status {
             Status::Down => None,
-            _ => self.awaited().map(|from| from.plus_secs(settings.grace.get())),
+            _ => self.awaited().map(|(from, _)| from.plus_secs(settings.grace.get())),
         }
     }
 
-    /// The moment from which grace counts: the expected ping or the start of the run, whichever is earlier.
-    fn awaited(&self) -> Option<Moment> {
-        let run = self.run.map(|run| run.start);
-        match (self.grace_start, run) {
-            (Some(expected), Some(start)) => Some(expected.min(start)),
-            (expected, start) => expected.or(start),
-        }
+    /// The moment from which grace counts, which is the expected ping or the start of the run, whichever is earlier; and what it means
+    /// if grace passes.
+    fn awaited(&self) -> Option<(Moment, Cause)> {
+        let expected = self.grace_start.map(|expected| (expected, Cause::Late));
+        let run = self.run.map(|run| (run.start, Cause::Overrun));
+        expected.into_iter().chain(run).min_by_key(|(from, _)| *from)
     }
 
     /// The status shown at `now`. It agrees with the stored one once [`CheckState::settle`] has been called for that moment, grace apart.
@@ -188,48 +194,78 @@ impl CheckState {
     pub fn next_ping(&self) -> Option<Moment> {
         match self.status {
             Status::Down => None,
-            _ => self.awaited(),
+            _ => self.awaited().map(|(from, _)| from),
         }
     }
 
     /// Takes the check down if its deadline has passed at `now`. The flip bears the deadline, but is never earlier than the last change.
     pub fn settle(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
-        if let Some(deadline) = self.deadline(settings).filter(|deadline| *deadline <= now) {
-            self.turn(Status::Down, deadline.max(self.changed), flips);
+        if let Some((_, cause)) = self.awaited() {
+            self.settle_for(cause, settings, now, flips);
         }
     }
 
-    /// Logs a ping that was classified as `kind` and applies it. Also how the log is replayed.
-    pub fn ping(&mut self, settings: &Settings, kind: Kind, rid: Option<Uuid>, now: Moment, flips: &mut Vec<Flip>) {
+    fn settle_for(&mut self, cause: Cause, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
+        if let Some(deadline) = self.deadline(settings).filter(|deadline| *deadline <= now) {
+            self.turn(Status::Down, cause, deadline.max(self.changed), flips);
+        }
+    }
+
+    /// Logs a ping with this meaning and applies it.
+    pub fn ping(&mut self, settings: &Settings, meaning: Meaning, rid: Option<Uuid>, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
+        self.record(meaning.kind(), rid, now);
+        let (to, cause) = match meaning {
+            Meaning::Success => (Status::Up, Cause::Success),
+            Meaning::Fail(cause) => (Status::Down, cause),
+            Meaning::Start | Meaning::Log | Meaning::Ignored => return,
+        };
+        self.turn(to, cause, now, flips);
+        self.expect(settings);
+        // The run that goes on may be overdue already.
+        self.settle(settings, now, flips);
+    }
+
+    /// Applies a logged ping and the flips that were logged with it. No deadline is looked at: what it led to is in the log.
+    /// [`CheckState::expect`] has to be called after the last one.
+    pub fn replay(&mut self, kind: Kind, rid: Option<Uuid>, at: Moment, flips: &[Flip]) {
+        // A deadline that the ping found passed comes before it; after it only that of a run that goes on.
+        let before = flips.iter().take_while(|flip| flip.cause.is_by_time()).count();
+        let (before, after) = flips.split_at(before);
+        before.iter().for_each(|flip| self.take(flip));
+        self.record(kind, rid, at);
+        after.iter().for_each(|flip| self.take(flip));
+    }
+
+    /// What a ping changes besides the status.
+    fn record(&mut self, kind: Kind, rid: Option<Uuid>, at: Moment) {
         self.n_pings += 1;
         match kind {
-            Kind::Success => self.complete(settings, Status::Up, rid, now, flips),
-            Kind::Fail => self.complete(settings, Status::Down, rid, now, flips),
-            Kind::Start => self.run = Some(Run { start: now, rid }),
+            Kind::Success | Kind::Fail => {
+                self.last_ping = Some(at);
+                let same = self.run.filter(|run| run.rid == rid);
+                self.last_duration = same.map(|run| at.micros_since(run.start));
+                // A success of another, named run leaves the one that is going on alone.
+                if same.is_some() || rid.is_none() || kind == Kind::Fail {
+                    self.run = None;
+                }
+                self.count(if kind == Kind::Fail { Outcome::Fail } else { Outcome::Success });
+            }
+            Kind::Start => self.run = Some(Run { start: at, rid }),
             Kind::Log | Kind::Ignored => {}
         }
     }
 
-    fn complete(&mut self, settings: &Settings, to: Status, rid: Option<Uuid>, now: Moment, flips: &mut Vec<Flip>) {
-        self.last_ping = Some(now);
-        let same = self.run.filter(|run| run.rid == rid);
-        self.last_duration = same.map(|run| now.micros_since(run.start));
-        // A success of another, named run leaves the one that is going on alone.
-        if same.is_some() || rid.is_none() || to == Status::Down {
-            self.run = None;
-        }
-        self.turn(to, now, flips);
-        self.expect(settings);
-        // The run that goes on may be overdue already.
-        self.settle(settings, now, flips);
+    fn count(&mut self, outcome: Outcome) {
+        self.outcomes.push(outcome);
+        self.failures = if outcome == Outcome::Success { 0 } else { self.failures.saturating_add(1) };
     }
 
     /// Stops monitoring and ends the run.
     pub fn pause(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
         self.run = None;
-        self.turn(Status::Paused, now, flips);
+        self.turn(Status::Paused, Cause::Operator, now, flips);
     }
 
     /// Makes a paused check new again; `false`, and nothing changed, when it is not paused.
@@ -240,7 +276,7 @@ impl CheckState {
         }
         self.last_ping = None;
         self.run = None;
-        self.turn(Status::New, now, flips);
+        self.turn(Status::New, Cause::Operator, now, flips);
         true
     }
 
@@ -248,7 +284,7 @@ impl CheckState {
     pub fn edit(&mut self, old: &Settings, new: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(old, now, flips);
         self.expect(new);
-        self.settle(new, now, flips);
+        self.settle_for(Cause::Edited, new, now, flips);
     }
 
     /// Derives when grace begins.
@@ -259,14 +295,23 @@ impl CheckState {
         };
     }
 
-    fn turn(&mut self, to: Status, at: Moment, flips: &mut Vec<Flip>) {
+    fn turn(&mut self, to: Status, cause: Cause, at: Moment, flips: &mut Vec<Flip>) {
         if self.status != to {
-            flips.push(Flip { at, from: self.status, to });
-            self.status = to;
-            self.changed = at;
+            let flip = Flip { at, from: self.status, to, cause };
+            self.take(&flip);
+            flips.push(flip);
         }
-        if to != Status::Up {
+    }
+
+    /// Makes a change of status that has been decided.
+    pub fn take(&mut self, flip: &Flip) {
+        self.status = flip.to;
+        self.changed = flip.at;
+        if flip.to != Status::Up {
             self.grace_start = None;
+        }
+        if flip.cause.is_by_time() {
+            self.count(Outcome::Missed);
         }
     }
 }

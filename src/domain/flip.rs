@@ -1,6 +1,8 @@
-//! A flip: a change of a check's stored status, and which of them the contract shows.
+//! A flip: a change of a check's stored status, what caused it, and which of them the API shows.
 
-use super::ids::{CheckId, FlipNumber};
+use std::num::NonZeroU8;
+
+use super::ids::{Arrival, CheckId, FlipNumber};
 use super::moment::Moment;
 use super::status::Status;
 
@@ -13,6 +15,40 @@ pub struct Flip {
     pub from: Status,
     /// The status after.
     pub to: Status,
+    /// What caused it.
+    pub cause: Cause,
+}
+
+/// What caused a change of status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Not recorded: the flip was logged by release 0.1.
+    Unknown,
+    /// An expected ping did not come in time.
+    Late,
+    /// A run did not end in time.
+    Overrun,
+    /// A change of the settings put the deadline into the past.
+    Edited,
+    /// The job reported a failure.
+    Fail,
+    /// The job reported this exit status.
+    Exit(NonZeroU8),
+    /// A failure keyword occurred.
+    Keyword,
+    /// No keyword occurred, where that means a failure.
+    NoKeyword,
+    /// The job reported a success.
+    Success,
+    /// Somebody paused or resumed the check.
+    Operator,
+}
+
+impl Cause {
+    /// Whether a deadline that passed is the cause.
+    pub fn is_by_time(self) -> bool {
+        matches!(self, Self::Late | Self::Overrun | Self::Edited)
+    }
 }
 
 /// Which way a flip that the API shows goes.
@@ -42,6 +78,8 @@ pub struct LoggedFlip {
     pub check: CheckId,
     /// The place of the same check's flip before this one; 0 for the first.
     pub previous: FlipNumber,
+    /// The ping of the same check during which it was decided; 0: no ping, but the time or an operator. Unknown causes have 0 too.
+    pub arrival: Arrival,
     /// What happened.
     pub flip: Flip,
 }

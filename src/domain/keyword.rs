@@ -1,6 +1,7 @@
 //! What the text of a ping says about the job, where a check has keywords to tell.
 
-use super::ping::Kind;
+use super::flip::Cause;
+use super::ping::Meaning;
 use super::text::is_blank;
 
 /// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
@@ -18,20 +19,20 @@ pub struct Rules<'a> {
 
 impl Rules<'_> {
     /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
-    pub fn classify(&self, text: &str) -> Kind {
+    pub fn classify(&self, text: &str) -> Meaning {
         let occurs = |list: &str| {
             list.split(',').map(|keyword| keyword.trim_matches(is_blank)).any(|keyword| !keyword.is_empty() && text.contains(keyword))
         };
         if occurs(self.failure) {
-            Kind::Fail
+            Meaning::Fail(Cause::Keyword)
         } else if occurs(self.success) {
-            Kind::Success
+            Meaning::Success
         } else if occurs(self.start) {
-            Kind::Start
+            Meaning::Start
         } else if self.default_fail {
-            Kind::Fail
+            Meaning::Fail(Cause::NoKeyword)
         } else {
-            Kind::Ignored
+            Meaning::Ignored
         }
     }
 }
@@ -42,10 +43,11 @@ mod tests {
 
     #[test]
     fn keywords_decide_failure_first_then_success_then_start() {
-        use Kind::{Fail, Ignored, Start, Success};
+        use Meaning::{Ignored, Start, Success};
+        const FAIL: Meaning = Meaning::Fail(Cause::Keyword);
         // Start, success and failure keywords, the text, and what it says unless no keyword means failure.
         for (start, success, failure, text, verdict) in [
-            ("A", "B", "C", "A B C", Fail),
+            ("A", "B", "C", "A B C", FAIL),
             ("A", "B", "C", "A B", Success),
             ("A", "B", "C", "xAx", Start),
             ("A", "B", "C", "", Ignored),
@@ -59,14 +61,18 @@ mod tests {
             (",", ", ,", " ", "a, b", Ignored),
             ("", ",,x", "", "x", Success),
             ("", "", "[0-9]+|.*", "42", Ignored),
-            ("", "", ".*", "a.*b", Fail),
+            ("", "", ".*", "a.*b", FAIL),
             ("", "é", "", "caf\u{e9}", Success),
             ("", "long keyword", "", "long", Ignored),
         ] {
             let mut rules = Rules { start, success, failure, default_fail: false };
             assert_eq!(rules.classify(text), verdict, "{rules:?} {text}");
             rules.default_fail = true;
-            assert_eq!(rules.classify(text), if verdict == Ignored { Fail } else { verdict }, "{rules:?} {text}");
+            assert_eq!(
+                rules.classify(text),
+                if verdict == Ignored { Meaning::Fail(Cause::NoKeyword) } else { verdict },
+                "{rules:?} {text}"
+            );
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What a ping is once it is logged, and how completions pair with starts.
 
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 
 use uuid::Uuid;
 
+use super::flip::Cause;
 use super::ids::{Arrival, CheckId};
 use super::moment::{MICROS, Moment};
 
@@ -31,6 +33,52 @@ impl Kind {
             Self::Fail => "fail",
             Self::Log => "log",
             Self::Ignored => "ign",
+        }
+    }
+}
+
+/// What a ping means for its check, with what is to be said of a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meaning {
+    /// The job is done.
+    Success,
+    /// The job has begun.
+    Start,
+    /// The job has failed, and this says so.
+    Fail(Cause),
+    /// A note that changes nothing.
+    Log,
+    /// Ignored, see [`Kind::Ignored`].
+    Ignored,
+}
+
+impl Meaning {
+    /// What an exit status means: 0 success, everything else failure.
+    pub fn of_exit(status: u8) -> Self {
+        NonZeroU8::new(status).map_or(Self::Success, |status| Self::Fail(Cause::Exit(status)))
+    }
+
+    /// The kind that the log shows.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Success => Kind::Success,
+            Self::Start => Kind::Start,
+            Self::Fail(_) => Kind::Fail,
+            Self::Log => Kind::Log,
+            Self::Ignored => Kind::Ignored,
+        }
+    }
+}
+
+impl From<Kind> for Meaning {
+    /// A signal that says no more than its kind.
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Success => Self::Success,
+            Kind::Start => Self::Start,
+            Kind::Fail => Self::Fail(Cause::Fail),
+            Kind::Log => Self::Log,
+            Kind::Ignored => Self::Ignored,
         }
     }
 }
@@ -102,8 +150,8 @@ pub struct Origin {
     pub scheme: Scheme,
     /// With what method.
     pub method: Method,
-    /// From what address.
-    pub remote_addr: IpAddr,
+    /// From what address; `None` for a ping that was taken over from elsewhere without it.
+    pub remote_addr: Option<IpAddr>,
     /// The user agent, cut by [`kept_ua`]; for a mail `Email from <sender>`.
     pub ua: Box<str>,
 }
@@ -125,6 +173,8 @@ pub struct Ping {
     pub origin: Origin,
     /// The run it belongs to, as its sender says.
     pub rid: Option<Uuid>,
+    /// The exit status that the job reported.
+    pub exit: Option<u8>,
     /// Bytes of the body that are kept.
     pub body_len: u32,
 }
@@ -167,8 +217,9 @@ mod tests {
             previous: Arrival(0),
             at: Moment::from_secs(secs),
             kind,
-            origin: Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: IpAddr::from([127, 0, 0, 1]), ua: "".into() },
+            origin: Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: Some([127, 0, 0, 1].into()), ua: "".into() },
             rid: rid.map(Uuid::from_u128),
+            exit: None,
             body_len: 0,
         }
     }

@@ -1,5 +1,7 @@
 //! Projects, their keys and their notification channels: what checks belong to and who may ask for them.
 
+use std::net::IpAddr;
+
 use uuid::Uuid;
 
 use super::ids::{ChannelId, KeyId, ProjectId};
@@ -166,8 +168,57 @@ pub struct Key {
     pub project: ProjectId,
     /// What it is recognised by.
     pub secret: Secret,
+    /// What its owner calls it; may be empty.
+    pub label: KeyLabel,
+    /// Its first four characters, by which people tell keys apart; empty for one made by release 0.1.
+    pub hint: Box<str>,
     /// When it was made.
     pub created: Moment,
+    /// When and from where it was last used, told once in every hour.
+    pub used: Option<KeyUse>,
+}
+
+impl Key {
+    /// Characters of a key that are shown.
+    pub const HINT_LENGTH: usize = 4;
+
+    /// The key after a use at `now`; `None` when a use in the same hour is noted already.
+    pub fn used_at(&self, now: Moment, from: IpAddr) -> Option<Self> {
+        let hour = |moment: Moment| moment.secs().div_euclid(3600);
+        match self.used {
+            Some(used) if hour(used.at) == hour(now) => None,
+            _ => Some(Self { used: Some(KeyUse { at: now, from }), ..self.clone() }),
+        }
+    }
+}
+
+/// A use of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyUse {
+    /// The first use within its hour.
+    pub at: Moment,
+    /// The address of the client.
+    pub from: IpAddr,
+}
+
+/// What its owner calls a key: at most 100 characters without control characters; may be empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyLabel(Box<str>);
+
+impl KeyLabel {
+    /// Refuses more than 100 characters and control characters; the message says which.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            _ if text.chars().count() > 100 => Err("a key's label has at most 100 characters"),
+            _ if text.chars().any(char::is_control) => Err("a key's label has no control characters"),
+            _ => Ok(Self(text.into())),
+        }
+    }
+
+    /// The label as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// A notification channel of a project.

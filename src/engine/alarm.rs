@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn ping(alarm: &mut Alarm, check: &mut Check, kind: Kind, now: Moment) {
-        check.state.ping(&check.settings.clone(), kind, None, now, &mut Vec::new());
+        check.state.ping(&check.settings.clone(), kind.into(), None, now, &mut Vec::new());
         alarm.arm(check);
     }
 

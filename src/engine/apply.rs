@@ -74,11 +74,16 @@ impl WorkingState {
                 self.set_project(project, name, check_limit, ping_log_limit)
             }
             Command::DeleteProject(id) => self.delete_project(id),
-            Command::CreateKey(project, secret) => self.create_key(project, secret, now),
+            Command::CreateKey(request) => self.create_key(*request, now),
+            Command::NoteKeyUses(uses) => Ok(self.note_key_uses(uses)),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),
             Command::SetChannel { channel, name, settings } => self.set_channel(channel, name, settings),
             Command::DeleteChannel(id) => self.delete_channel(id),
+            Command::SetBadgeSecret(secret) => {
+                self.change(Change::BadgeSecret(secret));
+                Ok(Outcome::Done)
+            }
         }
     }
 
@@ -93,12 +98,12 @@ impl WorkingState {
         self.effects.changes.push(change);
     }
 
-    /// Logs what happened to a check and puts the numbers into its state.
-    fn log_flips(&mut self, check: CheckId, state: &mut CheckState, flips: &[Flip]) {
+    /// Logs what happened to a check and puts the numbers into its state. `arrival`: the ping during which it happened, or 0.
+    fn log_flips(&mut self, check: CheckId, state: &mut CheckState, arrival: Arrival, flips: &[Flip]) {
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;
-            self.effects.flips.push((number, LoggedFlip { check, previous: state.last_flip, flip: *flip }));
+            self.effects.flips.push((number, LoggedFlip { check, previous: state.last_flip, arrival, flip: *flip }));
             state.last_flip = number;
         }
     }

@@ -7,7 +7,7 @@ use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Origin};
-use crate::domain::project::{Channel, ChannelSettings, Key, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelSettings, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
@@ -43,7 +43,9 @@ pub enum Command {
     /// Remove a project with all that belongs to it.
     DeleteProject(ProjectId),
     /// Make a key.
-    CreateKey(ProjectId, Secret),
+    CreateKey(Box<NewKey>),
+    /// Keep when and from where API keys were used; those of keys that are gone are dropped.
+    NoteKeyUses(Vec<(KeyId, KeyUse)>),
     /// Remove a key.
     RevokeKey(KeyId),
     /// Make a channel.
@@ -59,6 +61,8 @@ pub enum Command {
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
+    /// Sign badge URLs with this secret from now on.
+    SetBadgeSecret([u8; 32]),
 }
 
 /// Random names for a check that may be made; `apply` itself draws nothing.
@@ -91,6 +95,8 @@ pub enum Target {
 pub enum Signal {
     /// An HTTP request with this action in its path.
     Http(Kind),
+    /// An HTTP request with an exit status in its path.
+    Exit(u8),
     /// A mail.
     Email {
         /// Its subject, decoded.
@@ -141,6 +147,19 @@ pub struct NewProject {
     pub ping_log_limit: u32,
     /// Its segment in badge URLs.
     pub badge_key: Box<str>,
+}
+
+/// A key to be made.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// Whose it is.
+    pub project: ProjectId,
+    /// What it is recognised by.
+    pub secret: Secret,
+    /// What its owner calls it.
+    pub label: KeyLabel,
+    /// Its first four characters.
+    pub hint: Box<str>,
 }
 
 /// A channel to be made; kind and settings are already validated by the room of channels.

@@ -28,11 +28,20 @@ impl Default for Thresholds {
 /// Flips are kept for the current month and so many full months before it (contract, Limits).
 const FLIP_MONTHS: i64 = 2;
 
+/// A place in the log of pings and the place in the log of flips that belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogPlace {
+    pub(super) arrival: Arrival,
+    pub(super) flip: FlipNumber,
+}
+
 /// How far each of the jobs is.
 pub(super) struct Housekeeping {
     thresholds: Thresholds,
-    /// Check rows hold every ping up to this arrival.
-    checkpoint: Arrival,
+    /// Check rows hold every ping and flip up to here.
+    checkpoint: LogPlace,
+    /// A checkpoint is due although the tail is short.
+    checkpoint_due: bool,
     in_progress: Option<CheckpointInProgress>,
     log_len: u64,
     kept_len: u64,
@@ -49,8 +58,7 @@ pub(super) struct Housekeeping {
 /// A checkpoint under way.
 struct CheckpointInProgress {
     /// What the check rows will hold when it is done.
-    arrival: Arrival,
-    flip: FlipNumber,
+    to: LogPlace,
     /// The next check to be looked at.
     next: usize,
     /// The checks to be looked at, in order.
@@ -58,10 +66,11 @@ struct CheckpointInProgress {
 }
 
 impl Housekeeping {
-    pub(super) fn new(thresholds: Thresholds, checkpoint: Arrival, log_len: u64, kept_len: u64) -> Self {
+    pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, log_len: u64, kept_len: u64) -> Self {
         Self {
             thresholds,
             checkpoint,
+            checkpoint_due: false,
             in_progress: None,
             log_len,
             kept_len,
@@ -74,28 +83,26 @@ impl Housekeeping {
         }
     }
 
-    /// Time for the hourly round: old flips go, and every kept ping is looked at once.
+    /// Time for the hourly round: check rows are brought up to date, old flips go, and every kept ping is looked at once.
     pub(super) fn hourly(&mut self) {
+        self.checkpoint_due = true;
         self.prune_flips = true;
         self.kept_credit = usize::try_from(self.kept_len).unwrap_or(usize::MAX);
     }
 
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
-        self.in_progress.is_some() || self.sweeping || self.prune_flips || (self.kept_credit > 0 && self.kept_len > 0)
+        self.in_progress.is_some()
+            || self.checkpoint_due
+            || self.sweeping
+            || self.prune_flips
+            || (self.kept_credit > 0 && self.kept_len > 0)
     }
 
     /// Writes one slice of whatever is to be done into a batch that has just appended `appended` pings.
-    pub(super) fn slice(
-        &mut self,
-        batch: &Batch,
-        state: &State,
-        appended: u64,
-        last: (Arrival, FlipNumber),
-        now: Moment,
-    ) -> Result<(), StoreError> {
+    pub(super) fn slice(&mut self, batch: &Batch, state: &State, appended: u64, newest: LogPlace, now: Moment) -> Result<(), StoreError> {
         self.log_len += appended;
-        self.checkpoint(batch, state, last)?;
+        self.checkpoint(batch, state, newest)?;
         if !readable(self.sweep(batch, state, appended))? {
             (self.sweeping, self.ceiling) = (false, u64::MAX);
         }
@@ -107,42 +114,39 @@ impl Housekeeping {
     }
 
     /// Brings every check row up to date at once, for a clean stop.
-    pub(super) fn checkpoint_whole(
-        batch: &Batch,
-        state: &State,
-        checkpoint: Arrival,
-        last: (Arrival, FlipNumber),
-    ) -> Result<(), StoreError> {
+    pub(super) fn checkpoint_whole(batch: &Batch, state: &State, checkpoint: LogPlace, newest: LogPlace) -> Result<(), StoreError> {
         let checks = state.projects().flat_map(|project_state| &project_state.checks).filter_map(|id| state.check(*id));
-        batch.put_checks(checks.filter(|check| check.state.last_arrival > checkpoint))?;
-        batch.set_mark(Mark::CheckpointArrival, last.0.0)?;
-        batch.set_mark(Mark::CheckpointFlip, last.1.0)
+        batch.put_checks(checks.filter(|check| check.state.last_arrival > checkpoint.arrival))?;
+        batch.set_mark(Mark::CheckpointArrival, newest.arrival.0)?;
+        batch.set_mark(Mark::CheckpointFlip, newest.flip.0)
     }
 
-    /// Check rows hold every ping up to this arrival.
-    pub(super) fn checkpointed(&self) -> Arrival {
+    /// Check rows hold every ping and flip up to here.
+    pub(super) fn checkpointed(&self) -> LogPlace {
         self.checkpoint
     }
 
-    fn checkpoint(&mut self, batch: &Batch, state: &State, (arrival, flip): (Arrival, FlipNumber)) -> Result<(), StoreError> {
+    fn checkpoint(&mut self, batch: &Batch, state: &State, newest: LogPlace) -> Result<(), StoreError> {
         if self.in_progress.is_none() {
-            let tail = arrival.0.saturating_sub(self.checkpoint.0);
+            let tail = newest.arrival.0 - self.checkpoint.arrival.0;
             let Thresholds { least_tail, tail_per_check, .. } = self.thresholds;
-            if tail < least_tail.max(tail_per_check * state.checks().len() as u64) {
+            let is_due = self.checkpoint_due && newest != self.checkpoint;
+            self.checkpoint_due = false;
+            if !is_due && tail < least_tail.max(tail_per_check * state.checks().len() as u64) {
                 return Ok(());
             }
             let checks = state.projects().flat_map(|project_state| &project_state.checks).copied().collect();
-            self.in_progress = Some(CheckpointInProgress { arrival, flip, next: 0, checks });
+            self.in_progress = Some(CheckpointInProgress { to: newest, next: 0, checks });
         }
         let Some(checkpoint) = &mut self.in_progress else { return Ok(()) };
         let slice = checkpoint.checks.iter().skip(checkpoint.next).take(self.thresholds.slice);
-        let behind = slice.filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.checkpoint);
+        let behind = slice.filter_map(|id| state.check(*id)).filter(|check| check.state.last_arrival > self.checkpoint.arrival);
         batch.put_checks(behind)?;
         checkpoint.next += self.thresholds.slice;
         if checkpoint.next >= checkpoint.checks.len() {
-            batch.set_mark(Mark::CheckpointArrival, checkpoint.arrival.0)?;
-            batch.set_mark(Mark::CheckpointFlip, checkpoint.flip.0)?;
-            self.checkpoint = checkpoint.arrival;
+            batch.set_mark(Mark::CheckpointArrival, checkpoint.to.arrival.0)?;
+            batch.set_mark(Mark::CheckpointFlip, checkpoint.to.flip.0)?;
+            self.checkpoint = checkpoint.to;
             self.in_progress = None;
         }
         Ok(())
@@ -166,7 +170,7 @@ impl Housekeeping {
         // Twice what came in, so that the sweep gets ahead of any rate.
         let most = (2 * appended).max(slice as u64).min(self.log_len.saturating_sub(self.target));
         let most = usize::try_from(most).unwrap_or(slice);
-        let swept = batch.sweep_pings(self.checkpoint, most, |check, n| state.keeps_ping(check, n))?;
+        let swept = batch.sweep_pings(self.checkpoint.arrival, most, |check, n| state.keeps_ping(check, n))?;
         self.log_len = self.log_len.saturating_sub(swept.removed as u64);
         self.kept_len += swept.kept as u64;
         self.kept_credit = self.kept_credit.saturating_add(2 * swept.kept);
@@ -192,7 +196,7 @@ impl Housekeeping {
 
     fn prune_flips(&mut self, batch: &Batch, now: Moment) -> Result<(), StoreError> {
         let slice = self.thresholds.slice;
-        self.prune_flips = batch.prune_flips(now.start_of_month(FLIP_MONTHS), slice)? == slice;
+        self.prune_flips = batch.prune_flips(now.start_of_month(FLIP_MONTHS), self.checkpoint.flip, slice)? == slice;
         Ok(())
     }
 }

@@ -1,27 +1,28 @@
-//! What is in the file becomes what is in memory: check rows are the checkpoint, and the pings logged since then are applied to them by
-//! the same code that applied them first.
+//! What is in the file becomes what is in memory: check rows are the checkpoint, and the pings and flips logged since then are applied
+//! to them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::apply::{Effects, Numbers, WorkingState};
+use super::housekeeping::LogPlace;
 use super::state::{Change, State};
+use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::store::{Mark, Snapshot, Store, StoreError};
 
-/// What start-up finds.
+/// What is found in the file.
 pub(super) struct Loaded {
     pub(super) working: WorkingState,
     /// No stamp may be earlier than this.
     pub(super) last_stamp: Moment,
-    /// Check rows hold every ping up to this arrival.
-    pub(super) checkpoint: Arrival,
+    /// Check rows hold every ping and flip up to here.
+    pub(super) checkpoint: LogPlace,
     /// Entries in the arrival log.
     pub(super) log_len: u64,
     /// Entries among the kept pings.
     pub(super) kept_len: u64,
-    /// The secret that signs badge URLs, if there is one already.
-    pub(super) badge_secret: Option<[u8; 32]>,
 }
 
 /// Reads everything that memory holds.
@@ -29,6 +30,9 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
     let snapshot = store.snapshot()?;
     let mut state = State::default();
     let mut last_stamp = Moment::default();
+    if let Some(secret) = snapshot.badge_secret()? {
+        state.apply(&Change::BadgeSecret(secret));
+    }
     for project in snapshot.projects()? {
         state.apply(&Change::Project(Arc::new(project)));
     }
@@ -47,10 +51,11 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         last_stamp = last_stamp.max(check.state.changed);
         state.apply(&Change::Check(Box::new(check)));
     }
-    let checkpoint = Arrival(snapshot.mark(Mark::CheckpointArrival)?);
-    let last = replay(&snapshot, &mut state, checkpoint)?;
+    let checkpoint =
+        LogPlace { arrival: Arrival(snapshot.mark(Mark::CheckpointArrival)?), flip: FlipNumber(snapshot.mark(Mark::CheckpointFlip)?) };
+    let newest = replay(&snapshot, &mut state, checkpoint)?;
     let numbers =
-        Numbers { id: snapshot.mark(Mark::NextId)?.max(1), arrival: arrival.max(last.arrival) + 1, flip: flip.max(last.flip) + 1 };
+        Numbers { id: snapshot.mark(Mark::NextId)?.max(1), arrival: arrival.max(newest.arrival.0) + 1, flip: flip.max(newest.flip.0) + 1 };
     Ok(Loaded {
         working: WorkingState { state, numbers, effects: Effects::default(), body_limit },
         // The sweep leaves the newest ping, so this is the latest of all.
@@ -58,37 +63,64 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         checkpoint,
         log_len: snapshot.log_len()?,
         kept_len: snapshot.kept_len()?,
-        badge_secret: snapshot.badge_secret()?,
     })
 }
 
-struct Last {
-    arrival: u64,
-    flip: u64,
-}
-
-/// Applies the tails of both logs. The flips that pings cause are in their log already and are only counted.
-fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: Arrival) -> Result<Last, StoreError> {
-    let mut last = Last { arrival: checkpoint.0, flip: snapshot.mark(Mark::CheckpointFlip)? };
-    let mut flips = Vec::new();
-    for ping in snapshot.pings_after(checkpoint)? {
+/// Applies the tails of both logs, merged by the pings during which flips were decided. What is in the log is taken as it is: the
+/// deadlines of then are not looked at again, since zone rules may be newer than they were. The ends of both logs.
+fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Result<LogPlace, StoreError> {
+    let mut newest = checkpoint;
+    let mut flips = snapshot.flips_after(checkpoint.flip)?.peekable();
+    let mut moved = HashSet::new();
+    let mut of_ping = Vec::new();
+    for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
-        last.arrival = arrival.0;
+        newest.arrival = arrival;
+        while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
+            let (number, logged) = flip?;
+            newest.flip = number;
+            if logged.arrival == arrival {
+                of_ping.push((number, logged.flip));
+            } else {
+                take_flip(state, number, &logged);
+                moved.insert(logged.check);
+            }
+        }
         // Deleted since, or already in its row.
-        let Some(check) = state.check(ping.check).filter(|check| check.state.last_arrival < arrival) else { continue };
-        let mut next = check.state;
-        next.ping(&check.settings, ping.kind, ping.rid, ping.at, &mut flips);
-        flips.clear();
-        next.last_arrival = arrival;
-        state.apply(&Change::Pinged { id: ping.check, state: next, sooner: false });
+        if let Some(check) = state.check(ping.check).filter(|check| check.state.last_arrival < arrival) {
+            let mut next = check.state;
+            let (numbers, caused): (Vec<_>, Vec<_>) = of_ping.iter().copied().unzip();
+            next.replay(ping.kind, ping.rid, ping.at, &caused);
+            next.last_arrival = arrival;
+            next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
+            state.apply(&Change::Pinged { id: ping.check, state: next, sooner: false });
+            moved.insert(ping.check);
+        }
+        of_ping.clear();
     }
-    for flip in snapshot.flips_after(FlipNumber(last.flip))? {
+    for flip in flips {
         let (number, logged) = flip?;
-        last.flip = number.0;
-        if let Some(check) = state.check(logged.check) {
-            let next = crate::domain::check::CheckState { last_flip: check.state.last_flip.max(number), ..check.state };
-            state.apply(&Change::Pinged { id: logged.check, state: next, sooner: false });
+        newest.flip = number;
+        take_flip(state, number, &logged);
+        moved.insert(logged.check);
+    }
+    for id in moved {
+        if let Some(check) = state.check(id) {
+            let mut next = check.state;
+            next.expect(&check.settings);
+            state.apply(&Change::Pinged { id, state: next, sooner: false });
         }
     }
-    Ok(last)
+    Ok(newest)
+}
+
+/// Applies a flip that no ping is known to have caused. The row of its check was written with it, except by release 0.1, whose flips do
+/// not say during which ping they were decided; the status follows from them alone, whatever their order among the pings.
+fn take_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
+    if let Some(check) = state.check(logged.check).filter(|check| check.state.last_flip < number) {
+        let mut next = check.state;
+        next.take(&logged.flip);
+        next.last_flip = number;
+        state.apply(&Change::Pinged { id: logged.check, state: next, sooner: false });
+    }
 }

@@ -100,7 +100,7 @@ fn weight(command: &Command) -> usize {
     match command {
         Command::Ping(request) => {
             let read = match &request.signal {
-                Signal::Http(_) => 0,
+                Signal::Http(_) | Signal::Exit(_) => 0,
                 Signal::Email { subject, text } => subject.len() + text.len(),
             };
             request.body.len() + read

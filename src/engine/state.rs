@@ -37,7 +37,7 @@ pub enum Change {
     Project(Arc<Project>),
     /// A project is gone; what belonged to it went before it.
     ProjectGone(ProjectId),
-    /// A key is new.
+    /// A key is new, or was used.
     Key(Arc<Key>),
     /// A key is gone.
     KeyGone(KeyId),
@@ -45,6 +45,8 @@ pub enum Change {
     Channel(Arc<Channel>),
     /// A channel is gone.
     ChannelGone(ChannelId),
+    /// Badge URLs are signed with this secret.
+    BadgeSecret([u8; 32]),
 }
 
 /// A project with what belongs to it.
@@ -73,6 +75,8 @@ pub struct State {
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
+    /// What signs badge URLs; `None` only until a new database has been given one.
+    pub badge_secret: Option<[u8; 32]>,
     /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.
     pub epoch: u64,
 }
@@ -145,9 +149,14 @@ impl State {
         self.key(*self.by_hash.get(hash)?)
     }
 
+    /// The key that is this ping key.
+    pub fn ping_key(&self, key: &PingKey) -> Option<&Arc<Key>> {
+        self.key(*self.by_ping_key.get(key)?)
+    }
+
     /// The project that a ping key belongs to.
     pub fn project_by_ping_key(&self, key: &PingKey) -> Option<ProjectId> {
-        self.key(*self.by_ping_key.get(key)?).map(|key| key.project)
+        self.ping_key(key).map(|key| key.project)
     }
 
     /// The check that a ping is for; `None`: its slug is free in the project of its key.
@@ -223,6 +232,7 @@ impl State {
                     project_state.version += 1;
                 }
             }
+            Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::ChannelGone(id) => {
                 for project_state in self.projects.values_mut() {
                     project_state.version += u64::from(project_state.channels.remove(id).is_some());

@@ -2,13 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::apply::{Effects, WorkingState};
 use super::command::{Answer, Command, Unavailable};
-use super::housekeeping::{Housekeeping, Thresholds};
+use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
 use super::replies::ReplyRoutes;
@@ -16,6 +16,7 @@ use super::state::{Change, State};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::{MICROS, Moment};
+use crate::random::Random;
 use crate::store::{Batch, Mark, Medium, Store, StoreError};
 
 /// Checks whose deadlines are looked at in one batch.
@@ -41,59 +42,50 @@ pub struct Writer {
     thresholds: Thresholds,
     /// A database that failed, out of reach for new readers, until the last one gives it back.
     failed: Option<Arc<Store>>,
+    memory: Memory,
+}
+
+/// What is derived from the file, at start and again after a failure.
+struct Memory {
     working: WorkingState,
     alarm: Alarm,
     housekeeping: Housekeeping,
+    /// The time of the newest command; no later one is stamped earlier.
     last_stamp: Moment,
+    /// More deadlines have passed than one batch looks at.
     more_due: bool,
 }
 
-/// What is derived from the file, anew at start and after a failure.
-struct Derived {
-    working: WorkingState,
-    alarm: Alarm,
-    housekeeping: Housekeeping,
-    last_stamp: Moment,
-    badge_secret: Option<[u8; 32]>,
-}
-
-fn derive(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment) -> Result<(Derived, State), StoreError> {
-    let Loaded { working, last_stamp, checkpoint, log_len, kept_len, badge_secret } = load(store, body_limit)?;
-    let published = working.state.clone();
-    let alarm = alarm_of(&working.state, now.max(last_stamp));
-    let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
-    Ok((Derived { working, alarm, housekeeping, last_stamp, badge_secret }, published))
+impl Memory {
+    /// Reads the file at `now`; also gives the state to be published.
+    fn read(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment, random: &Random) -> Result<(Self, State), StoreError> {
+        let Loaded { working, last_stamp, checkpoint, log_len, kept_len } = load(store, body_limit)?;
+        let mut published = working.state.clone();
+        published.epoch = u64::from_le_bytes(random.bytes());
+        let alarm = alarm_of(&working.state, now.max(last_stamp));
+        let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
+        Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false }, published))
+    }
 }
 
 impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
         let Config { medium, clock, random, ping_body_limit, thresholds } = config;
         let store = Store::open(&medium)?;
-        let (derived, mut published) = derive(&store, ping_body_limit, thresholds, clock.now())?;
-        published.epoch = u64::from_le_bytes(random.bytes());
-        let behind = derived.last_stamp.micros_since(clock.now()) / MICROS;
+        let (memory, published) = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random)?;
+        let behind = memory.last_stamp.micros_since(clock.now()) / MICROS;
         if behind > 60 {
             tracing::warn!(
                 "the clock is {behind} s behind the newest record: until it has caught up, all that happens bears that record's time"
             );
         }
-        let badge_secret = match derived.badge_secret {
-            Some(secret) => secret,
-            None => {
-                let secret = random.bytes();
-                let batch = store.batch()?;
-                batch.set_badge_secret(&secret)?;
-                batch.commit()?;
-                secret
-            }
-        };
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
             store: RwLock::new(Some(Arc::new(store))),
             writable: AtomicBool::new(true),
             reply_routes: ReplyRoutes::default(),
-            badge_secret,
+            key_uses: Mutex::default(),
             clock,
             random,
             ping_body_limit,
@@ -104,18 +96,12 @@ impl Writer {
                 shared.queue.nudge();
             }
         });
-        let Derived { working, alarm, housekeeping, last_stamp, .. } = derived;
-        let writer = Self {
-            shared: Arc::clone(&shared),
-            medium,
-            thresholds,
-            failed: None,
-            working,
-            alarm,
-            housekeeping,
-            last_stamp,
-            more_due: false,
-        };
+        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, failed: None, memory };
+        if writer.memory.working.state.badge_secret.is_none() {
+            let secret = Command::SetBadgeSecret(shared.random.bytes());
+            writer.apply_and_write(vec![secret], Vec::new())?;
+            writer.publish();
+        }
         Ok((Handle(shared), writer))
     }
 
@@ -145,40 +131,48 @@ impl Writer {
             }
             return Ok(!taken.closed);
         }
-        let now = self.last_stamp.max(self.shared.clock.now());
-        if self.alarm.is_ahead_of(now) {
+        let now = self.memory.last_stamp.max(self.shared.clock.now());
+        let Memory { working, alarm, housekeeping, more_due, .. } = &mut self.memory;
+        if alarm.is_ahead_of(now) {
             // The clock was set back, and no stamp is in the way.
-            self.alarm = alarm_of(&self.working.state, now);
+            *alarm = alarm_of(&working.state, now);
         }
-        let due = self.alarm.due(now, MOST_EXPIRED);
-        self.more_due = due.more;
+        let due = alarm.due(now, MOST_EXPIRED);
+        *more_due = due.more;
         if due.housekeeping {
-            self.housekeeping.hourly();
+            housekeeping.hourly();
         }
-        if taken.entries.is_empty() {
-            if taken.closed {
-                // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
-                self.close();
-                return Ok(false);
-            }
-            if due.checks.is_empty() && !self.housekeeping.pending() {
-                return Ok(true);
-            }
+        if taken.closed && taken.entries.is_empty() {
+            // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
+            self.close();
+            return Ok(false);
         }
-        self.batch(taken.entries, &due.checks)?;
+        let mut own = Vec::new();
+        if !due.checks.is_empty() {
+            own.push(Command::Expire(due.checks.clone()));
+        }
+        let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
+        if !key_uses.is_empty() {
+            own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
+        }
+        if taken.entries.is_empty() && own.is_empty() && !housekeeping.pending() {
+            return Ok(true);
+        }
+        self.batch(own, taken.entries)?;
+        self.arm(due.checks);
         Ok(true)
     }
 
     /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
-        self.working.state.checks().all(|check| self.alarm.covers(check))
+        self.memory.working.state.checks().all(|check| self.memory.alarm.covers(check))
     }
 
     fn patience(&self) -> Duration {
-        if !self.shared.writable.load(Ordering::Relaxed) || self.more_due || self.housekeeping.pending() {
+        if !self.shared.writable.load(Ordering::Relaxed) || self.memory.more_due || self.memory.housekeeping.pending() {
             return Duration::ZERO;
         }
-        let until_next = self.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
+        let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
         match until_next {
             // A clock that is moved by hand calls.
             Some(until_next) if self.shared.clock.is_system() => until_next.min(PATIENCE),
@@ -186,9 +180,10 @@ impl Writer {
         }
     }
 
-    fn batch(&mut self, entries: Vec<Entry>, due: &[CheckId]) -> Result<(), Ended> {
+    /// Carries out the writer's own commands and then those of callers, in one transaction.
+    fn batch(&mut self, own: Vec<Command>, entries: Vec<Entry>) -> Result<(), Ended> {
         let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
-        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(due, commands)));
+        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands)));
         let answers = match work {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
@@ -207,58 +202,53 @@ impl Writer {
                 return Err(Ended::Panicked);
             }
         };
-        let Effects { changes, .. } = std::mem::take(&mut self.working.effects);
-        self.publish(&changes);
+        let changed = self.publish();
         let deliveries = callers.into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
         self.shared.reply_routes.deliver(deliveries);
-        for id in due.iter().chain(changes.iter().filter_map(|change| match change {
-            Change::Pinged { id, sooner: true, .. } => Some(id),
-            Change::Check(check) => Some(&check.id),
-            _ => None,
-        })) {
-            if let Some(check) = self.working.state.check(*id) {
-                self.alarm.arm(check);
-            }
-        }
+        self.arm(changed);
         Ok(())
     }
 
-    fn apply_and_write(&mut self, due: &[CheckId], commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
-        let ids_before = self.working.numbers.id;
-        if !due.is_empty() {
+    /// Applies commands and writes what they come to; the answers to those of callers.
+    fn apply_and_write(&mut self, own: Vec<Command>, commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
+        let ids_before = self.memory.working.numbers.id;
+        for command in own {
             let now = self.stamp();
-            // Expiry refuses nothing.
-            let _ = self.working.apply(Command::Expire(due.to_vec()), now);
+            // The writer's own commands are never refused.
+            let _ = self.memory.working.apply(command, now);
         }
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
             let now = self.stamp();
-            answers.push(Ok(self.working.apply(command, now)));
+            answers.push(Ok(self.memory.working.apply(command, now)));
         }
-        if self.working.effects.changes.is_empty() && !self.housekeeping.pending() {
+        if self.memory.working.effects.changes.is_empty() && !self.memory.housekeeping.pending() {
             // Refusals, and deadlines that pings have put off, cost no commit.
             return Ok(answers);
         }
-        let store = self.store()?;
+        let (store, newest) = (self.store()?, self.newest());
+        let Memory { working, housekeeping, last_stamp, .. } = &mut self.memory;
         let batch = store.batch()?;
-        write(&batch, &self.working.effects)?;
-        if self.working.numbers.id != ids_before {
-            batch.set_mark(Mark::NextId, self.working.numbers.id)?;
+        write(&batch, &working.effects)?;
+        if working.numbers.id != ids_before {
+            batch.set_mark(Mark::NextId, working.numbers.id)?;
         }
-        let appended = self.working.effects.pings.len() as u64;
-        self.housekeeping.slice(&batch, &self.working.state, appended, self.last_numbers(), self.last_stamp)?;
+        let appended = working.effects.pings.len() as u64;
+        housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
         batch.commit()?;
         Ok(answers)
     }
 
     /// The time of the next command: never earlier than that of the one before, also when the clock is set back.
     fn stamp(&mut self) -> Moment {
-        self.last_stamp = self.last_stamp.max(self.shared.clock.now());
-        self.last_stamp
+        self.memory.last_stamp = self.memory.last_stamp.max(self.shared.clock.now());
+        self.memory.last_stamp
     }
 
-    fn last_numbers(&self) -> (Arrival, FlipNumber) {
-        (Arrival(self.working.numbers.arrival - 1), FlipNumber(self.working.numbers.flip - 1))
+    /// The newest entries of both logs.
+    fn newest(&self) -> LogPlace {
+        let numbers = self.memory.working.numbers;
+        LogPlace { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1) }
     }
 
     fn store(&self) -> Result<Arc<Store>, StoreError> {
@@ -266,9 +256,24 @@ impl Writer {
         store.ok_or(StoreError::Reopening)
     }
 
-    fn publish(&self, changes: &[Change]) {
+    /// Shows what is on disk now to those who read; the checks that may have an earlier deadline.
+    fn publish(&mut self) -> Vec<CheckId> {
+        let Effects { changes, .. } = std::mem::take(&mut self.memory.working.effects);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
+        drop(published);
+        let sooner = changes.iter().filter_map(|change| match change {
+            Change::Pinged { id, sooner: true, .. } => Some(*id),
+            Change::Check(check) => Some(check.id),
+            _ => None,
+        });
+        sooner.collect()
+    }
+
+    /// Sees to it that these checks are looked at when their deadlines pass.
+    fn arm(&mut self, checks: Vec<CheckId>) {
+        let Memory { working, alarm, .. } = &mut self.memory;
+        checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
     }
 
     /// After a failed write: once the medium takes writes again, the database is dropped and reopened, and memory is read anew.
@@ -285,19 +290,15 @@ impl Writer {
             self.failed = Some(failed);
             return;
         }
-        let now = self.last_stamp.max(self.shared.clock.now());
-        let reopened =
-            Store::reopen(&self.medium).and_then(|store| Ok((derive(&store, self.working.body_limit, self.thresholds, now)?, store)));
+        let (now, body_limit) = (self.memory.last_stamp.max(self.shared.clock.now()), self.memory.working.body_limit);
+        let reopened = Store::reopen(&self.medium)
+            .and_then(|store| Ok((Memory::read(&store, body_limit, self.thresholds, now, &self.shared.random)?, store)));
         match reopened {
-            Ok(((derived, mut published), store)) => {
-                published.epoch = u64::from_le_bytes(self.shared.random.bytes());
+            Ok(((mut memory, published), store)) => {
+                memory.last_stamp = memory.last_stamp.max(self.memory.last_stamp);
                 *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
                 *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
-                self.working = derived.working;
-                self.alarm = derived.alarm;
-                self.housekeeping = derived.housekeeping;
-                self.last_stamp = self.last_stamp.max(derived.last_stamp);
-                self.more_due = false;
+                self.memory = memory;
                 self.shared.writable.store(true, Ordering::Relaxed);
                 tracing::info!("the database is open again");
             }
@@ -309,7 +310,8 @@ impl Writer {
     fn close(&mut self) {
         let written = self.store().and_then(|store| {
             let batch = store.batch()?;
-            Housekeeping::checkpoint_whole(&batch, &self.working.state, self.housekeeping.checkpointed(), self.last_numbers())?;
+            let Memory { working, housekeeping, .. } = &self.memory;
+            Housekeeping::checkpoint_whole(&batch, &working.state, housekeeping.checkpointed(), self.newest())?;
             batch.commit()
         });
         if let Err(error) = written {
@@ -346,6 +348,7 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
             Change::KeyGone(id) => batch.remove_key(*id)?,
             Change::Channel(channel) => batch.put_channel(channel)?,
             Change::ChannelGone(id) => batch.remove_channel(*id)?,
+            Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
         }
     }
     Ok(())

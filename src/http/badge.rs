@@ -134,7 +134,8 @@ struct Badge {
 pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
     let badge = match path {
         BadgePath::Tag { project_key, signature, tag } => {
-            Link::parse(handle.badge_secret(), &project_key, &signature, tag.as_deref()).and_then(|link| of_project(handle, &link))
+            let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
+            Link::parse(&secret, &project_key, &signature, tag.as_deref()).and_then(|link| of_project(handle, &link))
         }
         BadgePath::Check { states, badge } => of_check(handle, states, &badge),
     };

@@ -50,7 +50,7 @@ async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: C
     // Keywords are searched in the beginning of the body even where less is stored.
     let keep = handle.ping_body_limit().max(SEARCHED_BYTES);
     let body = body::beginning(request.into_body(), keep, &door.budget).await?;
-    let origin = Origin { scheme: client.scheme, method, remote_addr: client.addr, ua };
+    let origin = Origin { scheme: client.scheme, method, remote_addr: Some(client.addr), ua };
     let ping = PingRequest { target, signal: Signal::Http(kind), origin, rid, body };
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }

@@ -35,7 +35,7 @@ pub(super) async fn log(handle: &Handle, peer: IpAddr, envelope: Envelope) -> bo
     let ua = kept_ua(&format!("Email from {from}"));
     let ping = |target: &Target| {
         let signal = Signal::Email { subject: read.subject.as_str().into(), text: read.text.as_str().into() };
-        let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: peer, ua: ua.clone() };
+        let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: Some(peer), ua: ua.clone() };
         Command::Ping(Box::new(PingRequest { target: target.clone(), signal, origin, rid: None, body: message.clone() }))
     };
     let group = (GROUP / (message.len() + read.text.len()).max(1)).max(1);

@@ -11,6 +11,7 @@ use super::{Batch, Snapshot, StoreError};
 use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::outcomes::Outcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Seconds, Slug, Tags};
@@ -49,11 +50,16 @@ struct CheckRow<'a> {
     n_pings: u64,
     last_arrival: u64,
     last_flip: u64,
+    /// Version 2 from here on.
+    #[serde(default)]
+    outcomes: u64,
+    #[serde(default)]
+    failures: u16,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 /// The number that stands for a stored status.
@@ -108,6 +114,8 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             n_pings: state.n_pings,
             last_arrival: state.last_arrival.0,
             last_flip: state.last_flip.0,
+            outcomes: state.outcomes.bits(),
+            failures: state.failures,
         }
     }
 }
@@ -143,6 +151,8 @@ impl CheckRow<'_> {
             n_pings: self.n_pings,
             last_arrival: Arrival(self.last_arrival),
             last_flip: FlipNumber(self.last_flip),
+            outcomes: Outcomes::from_bits(self.outcomes),
+            failures: self.failures,
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })

@@ -1,13 +1,15 @@
 //! The log of flips: every change of a stored status in the order of recording, a chain for each check.
 
+use std::num::NonZeroU8;
+
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::check::{status_number, status_of};
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::flip::{Flip, LoggedFlip};
-use crate::domain::ids::{CheckId, FlipNumber};
+use crate::domain::flip::{Cause, Flip, LoggedFlip};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
 
 /// `flips`: flip number -> `FlipRow`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
@@ -21,21 +23,65 @@ struct FlipRow {
     at: i64,
     from: u8,
     to: u8,
+    /// Version 2 from here on. The ping during which it was decided; 0: none.
+    #[serde(default)]
+    arrival: u64,
+    /// 0 unknown, 1 late, 2 overrun, 3 edited, 4 fail, 5 exit status, 6 keyword, 7 no keyword, 8 success, 9 operator
+    #[serde(default)]
+    cause: u8,
+    /// The exit status, if that is the cause; else 0.
+    #[serde(default)]
+    detail: u8,
 }
 
 impl Record<'_> for FlipRow {
     const TABLE: &'static str = "flips";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+}
+
+/// A cause as a row has it: its number and the detail.
+fn cause_numbers(cause: Cause) -> (u8, u8) {
+    match cause {
+        Cause::Unknown => (0, 0),
+        Cause::Late => (1, 0),
+        Cause::Overrun => (2, 0),
+        Cause::Edited => (3, 0),
+        Cause::Fail => (4, 0),
+        Cause::Exit(status) => (5, status.get()),
+        Cause::Keyword => (6, 0),
+        Cause::NoKeyword => (7, 0),
+        Cause::Success => (8, 0),
+        Cause::Operator => (9, 0),
+    }
+}
+
+/// The cause that a number and its detail stand for.
+fn cause_of(number: u8, detail: u8) -> Option<Cause> {
+    Some(match number {
+        0 => Cause::Unknown,
+        1 => Cause::Late,
+        2 => Cause::Overrun,
+        3 => Cause::Edited,
+        4 => Cause::Fail,
+        5 => Cause::Exit(NonZeroU8::new(detail)?),
+        6 => Cause::Keyword,
+        7 => Cause::NoKeyword,
+        8 => Cause::Success,
+        9 => Cause::Operator,
+        _ => return None,
+    })
 }
 
 impl FlipRow {
     fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
         let row: Self = record::decode(bytes)?;
         let status = |number| status_of(number).ok_or_else(|| record::corrupt::<Self>(&format_args!("status {number}")));
+        let cause = cause_of(row.cause, row.detail).ok_or_else(|| record::corrupt::<Self>(&format_args!("cause {}", row.cause)))?;
         Ok(LoggedFlip {
             check: CheckId(row.check),
             previous: FlipNumber(row.previous),
-            flip: Flip { at: Moment::from_micros(row.at), from: status(row.from)?, to: status(row.to)? },
+            arrival: Arrival(row.arrival),
+            flip: Flip { at: Moment::from_micros(row.at), from: status(row.from)?, to: status(row.to)?, cause },
         })
     }
 }
@@ -51,13 +97,17 @@ impl Batch {
     pub fn append_flips<'a>(&self, flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>) -> Result<(), StoreError> {
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut bytes = Vec::new();
-        for (number, LoggedFlip { check, previous, flip }) in flips {
+        for (number, LoggedFlip { check, previous, arrival, flip }) in flips {
+            let (cause, detail) = cause_numbers(flip.cause);
             let row = FlipRow {
                 check: check.0,
                 previous: previous.0,
                 at: flip.at.micros(),
                 from: status_number(flip.from),
                 to: status_number(flip.to),
+                arrival: arrival.0,
+                cause,
+                detail,
             };
             record::encode(&row, &mut bytes)?;
             table.insert(number.0, bytes.as_slice())?;
@@ -65,12 +115,12 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes at most `most` flips from the old end, as long as they are older than `before`; how many it removed.
-    pub fn prune_flips(&self, before: Moment, most: usize) -> Result<usize, StoreError> {
+    /// Removes at most `most` flips from the old end, as long as they are older than `before` and not after `up_to`; how many it removed.
+    pub fn prune_flips(&self, before: Moment, up_to: FlipNumber, most: usize) -> Result<usize, StoreError> {
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut last = None;
         let mut count = 0;
-        for row in table.iter()?.take(most) {
+        for row in table.range(..=up_to.0)?.take(most) {
             let (number, bytes) = row?;
             if FlipRow::read(bytes.value())?.flip.at >= before {
                 break;

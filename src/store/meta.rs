@@ -7,9 +7,6 @@ use super::{Batch, Snapshot, StoreError};
 /// `meta`: name -> number in 8 bytes little endian, or raw bytes.
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
-/// The schema that this release writes. What it must be able to open: every version from 1 on.
-pub(super) const SCHEMA: u64 = 1;
-
 const SCHEMA_NAME: &str = "schema";
 const SECRET_NAME: &str = "badge_secret";
 
@@ -34,23 +31,17 @@ impl Mark {
     }
 }
 
-/// Makes the schema row of a new database, refuses a newer schema. `true` if something was written.
-pub(super) fn prepare(transaction: &WriteTransaction) -> Result<bool, StoreError> {
-    let mut meta = transaction.open_table(META)?;
-    let found = meta.get(SCHEMA_NAME)?.map(|value| number(SCHEMA_NAME, value.value())).transpose()?;
-    match found {
-        Some(found) if found > SCHEMA => Err(StoreError::TooNew { found, known: SCHEMA }),
-        Some(_) => Ok(false),
-        None => {
-            meta.insert(SCHEMA_NAME, SCHEMA.to_le_bytes().as_slice())?;
-            drop(meta);
-            super::project::make_tables(transaction)?;
-            super::check::make_table(transaction)?;
-            super::flip::make_table(transaction)?;
-            super::ping::make_tables(transaction)?;
-            Ok(true)
-        }
-    }
+/// The version of the layout; 0 in an empty file.
+pub(super) fn schema(transaction: &WriteTransaction) -> Result<u64, StoreError> {
+    let meta = transaction.open_table(META)?;
+    let found = meta.get(SCHEMA_NAME)?;
+    found.map_or(Ok(0), |value| number(SCHEMA_NAME, value.value()))
+}
+
+/// Keeps the version of the layout.
+pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<(), StoreError> {
+    transaction.open_table(META)?.insert(SCHEMA_NAME, schema.to_le_bytes().as_slice())?;
+    Ok(())
 }
 
 fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {

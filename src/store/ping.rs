@@ -34,45 +34,110 @@ struct PingRow<'a> {
     scheme: u8,
     /// 0 none, 1 GET, 2 HEAD, 3 POST, 4 PUT, 5 PATCH, 6 DELETE, 7 OPTIONS
     method: u8,
-    remote_addr: IpAddr,
+    remote_addr: Option<IpAddr>,
     ua: &'a str,
     rid: Option<Uuid>,
     body_len: u32,
+    /// Version 2 from here on.
+    #[serde(default)]
+    exit: Option<u8>,
+    /// The CRC-32 of the body; `None`: there is no body, or the row has version 1.
+    #[serde(default)]
+    checksum: Option<u32>,
 }
 
 impl<'a> Record<'a> for PingRow<'a> {
     const TABLE: &'static str = "pings";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
-const KINDS: [Kind; 5] = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
-const SCHEMES: [Scheme; 3] = [Scheme::Http, Scheme::Https, Scheme::Email];
-const METHODS: [Method; 8] =
-    [Method::None, Method::Get, Method::Head, Method::Post, Method::Put, Method::Patch, Method::Delete, Method::Options];
-
-fn number_of<T: PartialEq>(list: &[T], value: &T) -> u8 {
-    // The lists are complete and short.
-    list.iter().position(|one| one == value).unwrap_or_default() as u8
+/// The number that stands for a kind.
+fn kind_number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Success => 0,
+        Kind::Start => 1,
+        Kind::Fail => 2,
+        Kind::Log => 3,
+        Kind::Ignored => 4,
+    }
 }
 
-fn listed<T: Copy>(list: &[T], number: u8, field: &str) -> Result<T, StoreError> {
-    list.get(usize::from(number)).copied().ok_or_else(|| record::corrupt::<PingRow<'_>>(&format_args!("{field} {number}")))
+/// The kind that a number stands for.
+fn kind_of(number: u8) -> Option<Kind> {
+    Some(match number {
+        0 => Kind::Success,
+        1 => Kind::Start,
+        2 => Kind::Fail,
+        3 => Kind::Log,
+        4 => Kind::Ignored,
+        _ => return None,
+    })
 }
 
-impl<'a> From<&'a Ping> for PingRow<'a> {
-    fn from(ping: &'a Ping) -> Self {
+/// The number that stands for a scheme.
+fn scheme_number(scheme: Scheme) -> u8 {
+    match scheme {
+        Scheme::Http => 0,
+        Scheme::Https => 1,
+        Scheme::Email => 2,
+    }
+}
+
+/// The scheme that a number stands for.
+fn scheme_of(number: u8) -> Option<Scheme> {
+    Some(match number {
+        0 => Scheme::Http,
+        1 => Scheme::Https,
+        2 => Scheme::Email,
+        _ => return None,
+    })
+}
+
+/// The number that stands for a method.
+fn method_number(method: Method) -> u8 {
+    match method {
+        Method::None => 0,
+        Method::Get => 1,
+        Method::Head => 2,
+        Method::Post => 3,
+        Method::Put => 4,
+        Method::Patch => 5,
+        Method::Delete => 6,
+        Method::Options => 7,
+    }
+}
+
+/// The method that a number stands for.
+fn method_of(number: u8) -> Option<Method> {
+    Some(match number {
+        0 => Method::None,
+        1 => Method::Get,
+        2 => Method::Head,
+        3 => Method::Post,
+        4 => Method::Put,
+        5 => Method::Patch,
+        6 => Method::Delete,
+        7 => Method::Options,
+        _ => return None,
+    })
+}
+
+impl<'a> PingRow<'a> {
+    fn new(ping: &'a Ping, body: &[u8]) -> Self {
         Self {
             check: ping.check.0,
             n: ping.n,
             previous: ping.previous.0,
             at: ping.at.micros(),
-            kind: number_of(&KINDS, &ping.kind),
-            scheme: number_of(&SCHEMES, &ping.origin.scheme),
-            method: number_of(&METHODS, &ping.origin.method),
+            kind: kind_number(ping.kind),
+            scheme: scheme_number(ping.origin.scheme),
+            method: method_number(ping.origin.method),
             remote_addr: ping.origin.remote_addr,
             ua: &ping.origin.ua,
             rid: ping.rid,
             body_len: ping.body_len,
+            exit: ping.exit,
+            checksum: (!body.is_empty()).then(|| crc32fast::hash(body)),
         }
     }
 }
@@ -80,21 +145,29 @@ impl<'a> From<&'a Ping> for PingRow<'a> {
 impl PingRow<'_> {
     fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
         let row: PingRow<'_> = record::decode(bytes)?;
+        let unknown = |field, number| record::corrupt::<PingRow<'_>>(&format_args!("{field} {number}"));
         Ok(Ping {
             check: CheckId(row.check),
             n: row.n,
             previous: Arrival(row.previous),
             at: Moment::from_micros(row.at),
-            kind: listed(&KINDS, row.kind, "kind")?,
+            kind: kind_of(row.kind).ok_or_else(|| unknown("kind", row.kind))?,
             origin: Origin {
-                scheme: listed(&SCHEMES, row.scheme, "scheme")?,
-                method: listed(&METHODS, row.method, "method")?,
+                scheme: scheme_of(row.scheme).ok_or_else(|| unknown("scheme", row.scheme))?,
+                method: method_of(row.method).ok_or_else(|| unknown("method", row.method))?,
                 remote_addr: row.remote_addr,
                 ua: row.ua.into(),
             },
             rid: row.rid,
+            exit: row.exit,
             body_len: row.body_len,
         })
+    }
+
+    /// The body as it was logged.
+    fn whole(&self, body: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let fits = body.len() == self.body_len as usize && self.checksum.is_none_or(|checksum| checksum == crc32fast::hash(body));
+        if fits { Ok(body.to_vec()) } else { Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n))) }
     }
 }
 
@@ -138,8 +211,8 @@ impl Batch {
         let mut table = self.transaction.open_table(PINGS)?;
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
         let mut row = Vec::new();
-        for (arrival, ping, _) in pings {
-            record::encode(&PingRow::from(ping), &mut row)?;
+        for (arrival, ping, body) in pings {
+            record::encode(&PingRow::new(ping, body.as_ref()), &mut row)?;
             end.insert_before(arrival.0, row.as_slice())?;
         }
         end.close()?;
@@ -279,12 +352,14 @@ impl Snapshot {
             expect_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
                 let body = self.transaction.open_table(BODIES)?.get(arrival.0)?;
-                return Ok(body.map(|body| body.value().to_vec()));
+                return body.map(|body| row.whole(body.value())).transpose();
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
-        let kept = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
-        Ok(kept.map(|body| body.value().to_vec()))
+        let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
+        let row: PingRow<'_> = record::decode(bytes.value())?;
+        let body = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
+        body.map(|body| row.whole(body.value())).transpose()
     }
 }
 

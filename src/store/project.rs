@@ -1,5 +1,7 @@
 //! Rows of projects, keys and channels: few, small, read whole at start.
 
+use std::net::IpAddr;
+
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -8,7 +10,7 @@ use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 
 /// `projects`: project id -> `ProjectRow`.
 const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
@@ -39,15 +41,22 @@ enum SecretRow {
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeyRow {
+struct KeyRow<'a> {
     project: u64,
     secret: SecretRow,
     created: i64,
+    /// Version 2 from here on.
+    #[serde(default)]
+    label: &'a str,
+    #[serde(default)]
+    hint: &'a str,
+    #[serde(default)]
+    used: Option<(i64, IpAddr)>,
 }
 
-impl Record<'_> for KeyRow {
+impl<'a> Record<'a> for KeyRow<'a> {
     const TABLE: &'static str = "keys";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,7 +102,15 @@ impl Batch {
             Secret::ReadOnly(hash) => SecretRow::ReadOnly(hash.0),
             Secret::Ping(ping_key) => SecretRow::Ping(ping_key.as_str().into()),
         };
-        self.put(KEYS, key.id.0, &KeyRow { project: key.project.0, secret, created: key.created.micros() })
+        let row = KeyRow {
+            project: key.project.0,
+            secret,
+            created: key.created.micros(),
+            label: key.label.as_str(),
+            hint: &key.hint,
+            used: key.used.map(|used| (used.at.micros(), used.from)),
+        };
+        self.put(KEYS, key.id.0, &row)
     }
 
     /// Writes a channel.
@@ -153,13 +170,23 @@ impl Snapshot {
     /// Every key, oldest first.
     pub fn keys(&self) -> Result<Vec<Key>, StoreError> {
         self.rows(KEYS, |id, bytes| {
-            let row: KeyRow = record::decode(bytes)?;
+            let row: KeyRow<'_> = record::decode(bytes)?;
             let secret = match row.secret {
                 SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
                 SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
-                SecretRow::Ping(text) => Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow>(&"not a ping key"))?),
+                SecretRow::Ping(text) => {
+                    Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow<'_>>(&"not a ping key"))?)
+                }
             };
-            Ok(Key { id: KeyId(id), project: ProjectId(row.project), secret, created: Moment::from_micros(row.created) })
+            Ok(Key {
+                id: KeyId(id),
+                project: ProjectId(row.project),
+                secret,
+                label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRow<'_>>(&reason))?,
+                hint: row.hint.into(),
+                created: Moment::from_micros(row.created),
+                used: row.used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),
+            })
         })
     }
 

@@ -4,17 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// A stored row. Fields may only be changed together with `VERSION`; [`Record::older`] then reads what earlier releases wrote.
+/// A stored row. A change of its fields makes a new version: fields are added at the end, each with a serde default, which is what
+/// rows of earlier versions are read with.
 pub(super) trait Record<'a>: Serialize + Deserialize<'a> {
     /// The table, for messages.
     const TABLE: &'static str;
-    /// The version that this release writes.
+    /// The version that this release writes. It reads every version from 1 on.
     const VERSION: u8;
-
-    /// Reads a row of an earlier version, without its version byte. `None`: there was no such version.
-    fn older(_version: u8, _bytes: &'a [u8]) -> Option<Result<Self, rmp_serde::decode::Error>> {
-        None
-    }
 }
 
 /// Writes a row in place of what `out` held.
@@ -27,8 +23,10 @@ pub(super) fn encode<'a, R: Record<'a>>(row: &R, out: &mut Vec<u8>) -> Result<()
 /// Reads a row of this or an earlier version.
 pub(super) fn decode<'a, R: Record<'a>>(bytes: &'a [u8]) -> Result<R, StoreError> {
     let (version, fields) = bytes.split_first().ok_or_else(|| corrupt::<R>(&"it is empty"))?;
-    let row = if *version == R::VERSION { Some(rmp_serde::from_slice(fields)) } else { R::older(*version, fields) };
-    row.ok_or_else(|| corrupt::<R>(&format_args!("version {version} is not known")))?.map_err(|error| corrupt::<R>(&error))
+    if !(1..=R::VERSION).contains(version) {
+        return Err(corrupt::<R>(&format_args!("version {version} is not known")));
+    }
+    rmp_serde::from_slice(fields).map_err(|error| corrupt::<R>(&error))
 }
 
 /// The error for a row of this kind.

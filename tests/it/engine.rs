@@ -1,12 +1,12 @@
 //! An engine without doors, stepped by hand, for tests that need to stand between its steps; and the rules that show only there.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use overdue::clock::{Clock, ManualClock};
 use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
+use overdue::domain::flip::Cause;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
@@ -16,7 +16,7 @@ use overdue::domain::text::Seconds;
 use overdue::engine::command::{Answer, CheckNames, Command, CreateCheck, NewProject, Outcome, PingRequest, Signal, Target};
 use overdue::engine::{self, Config, Handle, Thresholds, Writer};
 use overdue::random::Random;
-use overdue::store::Medium;
+use overdue::store::{Medium, Store};
 use uuid::Uuid;
 
 use crate::disk::Disk;
@@ -75,7 +75,7 @@ pub(crate) fn create(uuid: u128) -> Command {
 }
 
 pub(crate) fn ping(uuid: u128, kind: Kind, body: impl Into<Bytes>) -> Command {
-    let origin = Origin { scheme: Scheme::Http, method: Method::Post, remote_addr: IpAddr::from([127, 0, 0, 1]), ua: "test".into() };
+    let origin = Origin { scheme: Scheme::Http, method: Method::Post, remote_addr: Some([127, 0, 0, 1].into()), ua: "test".into() };
     let (target, signal) = (Target::Uuid(Uuid::from_u128(uuid)), Signal::Http(kind));
     Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: body.into() }))
 }
@@ -143,4 +143,38 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
     let without_gap: Vec<_> = (1..=52).rev().take(numbers.len()).collect();
     assert_eq!(numbers, without_gap);
     assert!((2..52).contains(&numbers.len()), "{} pings", numbers.len());
+}
+
+#[test]
+fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let id = engine.check(7);
+    engine.done(ping(7, Kind::Success, ""));
+    engine.clock.advance_secs(3600);
+    engine.done(ping(7, Kind::Log, ""));
+    // The process ends without a word. Under the rules that hold at the next start the check had been due before its last ping.
+    drop(engine);
+    let store = Store::open(&disk.medium()).unwrap();
+    let mut check = store.snapshot().unwrap().checks().unwrap().next().unwrap().unwrap();
+    assert_eq!(check.state.n_pings, 0);
+    let settings = Arc::make_mut(&mut check.settings);
+    (settings.timeout, settings.grace) = (Seconds::parse(60).unwrap(), Seconds::parse(60).unwrap());
+    let batch = store.batch().unwrap();
+    batch.put_checks([&check]).unwrap();
+    batch.commit().unwrap();
+    drop(store);
+
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.clock.advance_secs(3600);
+    let flips = |engine: &Engine| {
+        let flips = engine.handle.flips(&engine.seen(id), Moment::default()).unwrap();
+        flips.iter().map(|flip| (flip.to, flip.cause)).collect::<Vec<_>>()
+    };
+    let up = (Status::Up, Cause::Success);
+    assert_eq!((engine.seen(id).state.status, engine.seen(id).state.n_pings, flips(&engine)), (Status::Up, 2, vec![up]));
+    // The deadline that has passed is noticed as always, with a flip that is logged.
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!((engine.seen(id).state.status, flips(&engine)), (Status::Down, vec![(Status::Down, Cause::Late), up]));
 }

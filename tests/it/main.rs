@@ -15,6 +15,7 @@ mod connection;
 mod disk;
 mod engine;
 mod faults;
+mod layouts;
 mod openapi;
 mod ping;
 mod server;

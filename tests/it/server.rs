@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use overdue::clock::{Clock, ManualClock};
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
-use overdue::domain::project::{KeyHash, PingKey, ProjectName, Secret};
-use overdue::engine::command::{Command, NewProject, Outcome};
+use overdue::domain::project::{KeyHash, KeyLabel, PingKey, ProjectName, Secret};
+use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
 use overdue::engine::{self, Config, Handle, Thresholds};
 use overdue::http;
 use overdue::random::Random;
@@ -173,7 +173,8 @@ pub async fn project(handle: &Handle, name: &str) -> Project {
     let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
     let hash = |key: &str| KeyHash::of(key.as_bytes());
     for secret in [Secret::ReadWrite(hash(&rw)), Secret::ReadOnly(hash(&ro)), Secret::Ping(PingKey::parse(&ping).unwrap())] {
-        handle.call(Command::CreateKey(project.id, secret)).await.unwrap().unwrap();
+        let key = NewKey { project: project.id, secret, label: KeyLabel::default(), hint: "".into() };
+        handle.call(Command::CreateKey(Box::new(key))).await.unwrap().unwrap();
     }
     Project { id: project.id, rw, ro, ping }
 }

@@ -152,7 +152,10 @@ async fn every_recipient_gets_a_ping() {
     }
     let logged = service.server.handle.pings(&service.now(two)).unwrap().remove(0);
     assert_eq!((logged.kind, logged.origin.scheme.name(), logged.origin.method.name()), (Kind::Success, "email", ""));
-    assert_eq!((&*logged.origin.ua, logged.origin.remote_addr, logged.rid), ("Email from nas@example.org", [127, 0, 0, 1].into(), None));
+    assert_eq!(
+        (&*logged.origin.ua, logged.origin.remote_addr, logged.rid),
+        ("Email from nas@example.org", Some([127, 0, 0, 1].into()), None)
+    );
     // The whole message, whatever the limit of HTTP bodies.
     assert_eq!(service.server.handle.body(&service.now(two), 1).unwrap().unwrap(), (message + "\r\n").as_bytes());
     let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();

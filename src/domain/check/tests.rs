@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::domain::flip::Direction;
+use std::num::NonZeroU8;
+
+use proptest::prelude::*;
+
 use crate::domain::moment::MICROS;
 
 const T: i64 = 1_800_000_000;
@@ -35,7 +39,7 @@ impl Subject {
     }
 
     fn ping_rid(&mut self, kind: Kind, rid: Option<Uuid>, secs: i64) -> &mut Self {
-        self.state.ping(&self.settings, kind, rid, at(secs), &mut self.flips);
+        self.state.ping(&self.settings, kind.into(), rid, at(secs), &mut self.flips);
         self
     }
 
@@ -244,4 +248,56 @@ fn the_schedule_counts_instead_of_the_period() {
     subject.settings.schedule = Some(Arc::new(Schedule::parse("2001-01-01 00:00").unwrap()));
     subject.ping(Kind::Success, 1);
     assert_eq!((subject.state.deadline(&subject.settings), subject.shown(i64::from(u32::MAX)).0), (None, VisibleStatus::Up));
+}
+
+#[test]
+fn flips_say_what_caused_them() {
+    let causes = |subject: &Subject| subject.flips.iter().map(|flip| flip.cause).collect::<Vec<_>>();
+    let mut subject = Subject::new();
+    subject.ping(Kind::Success, 0).settle(PERIOD + GRACE).ping(Kind::Success, 1000);
+    subject.ping(Kind::Start, 1001).settle(1001 + GRACE).ping(Kind::Success, 2000).ping(Kind::Fail, 2001);
+    subject.state.ping(&subject.settings, Meaning::Success, None, at(2002), &mut subject.flips);
+    subject.state.ping(&subject.settings, Meaning::of_exit(3), None, at(2003), &mut subject.flips);
+    subject.pause(2004);
+    let exit = Meaning::of_exit(3);
+    assert_eq!(exit, Meaning::Fail(Cause::Exit(NonZeroU8::new(3).unwrap())));
+    use Cause::{Fail, Late, Operator, Overrun, Success};
+    let Meaning::Fail(exit) = exit else { unreachable!() };
+    assert_eq!(causes(&subject), [Success, Late, Success, Overrun, Success, Fail, Success, exit, Operator]);
+    let newest: Vec<_> = subject.state.outcomes.newest_first().collect();
+    let [s, f, m] = [Outcome::Success, Outcome::Fail, Outcome::Missed];
+    assert_eq!(newest, [f, s, f, s, m, s, m, s]);
+    assert_eq!(subject.state.failures, 1);
+
+    let mut edited = Subject::new();
+    edited.ping(Kind::Success, 0);
+    let shorter = Settings { timeout: Seconds::parse(60).unwrap(), grace: Seconds::parse(60).unwrap(), ..Settings::default() };
+    edited.state.edit(&edited.settings, &shorter, at(300), &mut edited.flips);
+    assert_eq!((causes(&edited), edited.state.failures), (vec![Success, Cause::Edited], 1));
+}
+
+proptest! {
+    #[test]
+    fn a_replay_of_what_was_logged_gives_the_same_state(
+        history in prop::collection::vec((0..5_usize, prop::option::of(0..2_u128), 0..900_i64), 1..60),
+        shorter in any::<bool>(),
+    ) {
+        let kinds = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
+        let mut subject = Subject::new();
+        let mut replayed = subject.state;
+        let mut secs = 0;
+        for (kind, run, pause) in history {
+            secs += pause;
+            let (kind, before) = (kinds[kind], subject.flips.len());
+            subject.ping_rid(kind, run.and_then(rid), secs);
+            replayed.replay(kind, run.and_then(rid), at(secs), &subject.flips[before..]);
+        }
+        // Other rules than those of then decide nothing.
+        if shorter {
+            subject.settings.timeout = Seconds::parse(60).unwrap();
+        }
+        subject.state.expect(&subject.settings);
+        replayed.expect(&subject.settings);
+        prop_assert_eq!(replayed, subject.state);
+    }
 }

@@ -9,7 +9,7 @@ use super::{Applied, WorkingState};
 use crate::domain::check::{Check, CheckState, Settings};
 use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::flip::Flip;
-use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::ids::{Arrival, ChannelId, CheckId, ProjectId};
 use crate::domain::moment::Moment;
 
 impl WorkingState {
@@ -88,7 +88,7 @@ impl WorkingState {
     }
 
     fn put_check(&mut self, mut check: Check, flips: &[Flip]) -> Check {
-        self.log_flips(check.id, &mut check.state, flips);
+        self.log_flips(check.id, &mut check.state, Arrival(0), flips);
         self.change(Change::Check(Box::new(check.clone())));
         check
     }

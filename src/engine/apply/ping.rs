@@ -12,7 +12,7 @@ use crate::domain::edit::ChannelChoice;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::keyword::Rules;
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Ping};
+use crate::domain::ping::{Meaning, Method, Ping};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
@@ -22,28 +22,37 @@ pub const SEARCHED_BYTES: usize = 10_000;
 impl WorkingState {
     pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
         let PingRequest { target, signal, origin, rid, body } = request;
+        let key = match &target {
+            Target::Slug { key, .. } => self.state.ping_key(key).map(|key| key.id),
+            Target::Uuid(_) => None,
+        };
         let (id, created) = self.addressee(target, now)?;
         let check = self.state.check(id).ok_or(Refusal::NotFound)?;
         let (settings, mut state) = (Arc::clone(&check.settings), check.state);
-        let kind = if state.status == Status::Paused && settings.manual_resume && !overdue(&settings, &state, now) {
-            Kind::Ignored
+        let meaning = if state.status == Status::Paused && settings.manual_resume && !overdue(&settings, &state, now) {
+            Meaning::Ignored
         } else {
             meaning(&settings, &signal, origin.method, &body)
         };
-        let body = match signal {
-            Signal::Http(_) => body.slice(..body.len().min(self.body_limit)),
-            Signal::Email { .. } => body,
+        let (body, exit) = match signal {
+            Signal::Http(_) => (body.slice(..body.len().min(self.body_limit)), None),
+            Signal::Exit(status) => (body.slice(..body.len().min(self.body_limit)), Some(status)),
+            Signal::Email { .. } => (body, None),
         };
         let mut flips = Vec::new();
         let deadline = state.deadline(&settings);
-        state.ping(&settings, kind, rid, now, &mut flips);
+        state.ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
         // Bodies are far smaller than 4 GiB: the doors see to that.
         let body_len = body.len() as u32;
-        let ping = Ping { check: id, n: state.n_pings, previous: state.last_arrival, at: now, kind, origin, rid, body_len };
+        let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
+        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit, body_len };
         state.last_arrival = arrival;
-        self.log_flips(id, &mut state, &flips);
+        self.log_flips(id, &mut state, arrival, &flips);
+        if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
+            self.note_key_use(key, now, from);
+        }
         self.effects.pings.push((arrival, ping, body));
         let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
         self.change(Change::Pinged { id, state, sooner });
@@ -75,24 +84,30 @@ fn overdue(settings: &Settings, state: &crate::domain::check::CheckState, now: M
 }
 
 /// What a ping means to a check with these settings.
-fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -> Kind {
-    match signal {
-        Signal::Http(_) if settings.post_only && method != Method::Post => Kind::Ignored,
-        Signal::Http(_) if settings.filters.http_body => {
-            // Bytes that are not UTF-8 are replaced, not refused.
-            by_keywords(settings, &String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)))
+fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -> Meaning {
+    let said = match signal {
+        Signal::Http(kind) => Meaning::from(*kind),
+        Signal::Exit(status) => Meaning::of_exit(*status),
+        Signal::Email { subject, text } => {
+            return match (settings.filters.subject, settings.filters.body) {
+                (false, false) => Meaning::Success,
+                (true, false) => by_keywords(settings, subject),
+                (false, true) => by_keywords(settings, text),
+                (true, true) => by_keywords(settings, &format!("{subject}\n{text}")),
+            };
         }
-        Signal::Http(kind) => *kind,
-        Signal::Email { subject, text } => match (settings.filters.subject, settings.filters.body) {
-            (false, false) => Kind::Success,
-            (true, false) => by_keywords(settings, subject),
-            (false, true) => by_keywords(settings, text),
-            (true, true) => by_keywords(settings, &format!("{subject}\n{text}")),
-        },
+    };
+    if settings.post_only && method != Method::Post {
+        return Meaning::Ignored;
     }
+    if settings.filters.http_body {
+        // Bytes that are not UTF-8 are replaced, not refused.
+        return by_keywords(settings, &String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)));
+    }
+    said
 }
 
-fn by_keywords(settings: &Settings, text: &str) -> Kind {
+fn by_keywords(settings: &Settings, text: &str) -> Meaning {
     let rules = Rules {
         start: settings.start_kw.as_str(),
         success: settings.success_kw.as_str(),

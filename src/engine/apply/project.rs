@@ -1,14 +1,15 @@
 //! Projects, keys and channels: made and removed by whoever administers the service.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::command::{NewChannel, NewProject, Outcome, Refusal};
+use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, ChannelSettings, Key, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelSettings, Key, KeyUse, Project, ProjectName};
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -45,11 +46,25 @@ impl WorkingState {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn create_key(&mut self, project: ProjectId, secret: Secret, now: Moment) -> Applied {
+    pub(super) fn create_key(&mut self, request: NewKey, now: Moment) -> Applied {
+        let NewKey { project, secret, label, hint } = request;
         self.state.project(project).ok_or(Refusal::NotFound)?;
-        let key = Key { id: KeyId(self.next_id()), project, secret, created: now };
+        let key = Key { id: KeyId(self.next_id()), project, secret, label, hint, created: now, used: None };
         self.change(Change::Key(Arc::new(key.clone())));
         Ok(Outcome::Key(Box::new(key)))
+    }
+
+    pub(super) fn note_key_uses(&mut self, uses: Vec<(KeyId, KeyUse)>) -> Outcome {
+        for (id, KeyUse { at, from }) in uses {
+            self.note_key_use(id, at, from);
+        }
+        Outcome::Done
+    }
+
+    pub(super) fn note_key_use(&mut self, id: KeyId, at: Moment, from: IpAddr) {
+        if let Some(key) = self.state.key(id).and_then(|key| key.used_at(at, from)) {
+            self.change(Change::Key(Arc::new(key)));
+        }
     }
 
     pub(super) fn revoke_key(&mut self, id: KeyId) -> Applied {

@@ -24,7 +24,8 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             }
         }
     });
-    let links = |tag: &str| badge::links(base_url, handle.badge_secret(), &badge_key, Some(tag).filter(|tag| *tag != WHOLE_PROJECT));
+    let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
+    let links = |tag: &str| badge::links(base_url, &secret, &badge_key, Some(tag).filter(|tag| *tag != WHOLE_PROJECT));
     let badges: BTreeMap<_, _> = tags.iter().map(|tag| (tag, BTreeMap::from(links(tag)))).collect();
     Ok(List { body: json!({ "badges": badges }).to_string(), until: None })
 }

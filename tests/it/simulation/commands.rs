@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::{ChannelSettings, KeyHash, PingKey, ProjectName, Secret};
+use overdue::domain::project::{ChannelSettings, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Keywords, Name, Seconds, Slug, Tags};
-use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewProject, PingRequest, Signal, Target};
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
 use uuid::Uuid;
 
 use super::dice::Dice;
@@ -38,7 +39,7 @@ pub(crate) const WITNESS: u64 = 2;
 /// A ping of the witness's check.
 pub(crate) fn witness_ping(model: &Model) -> Command {
     let target = Target::Uuid(model.checks[&WITNESS].names.uuid);
-    let origin = Origin { scheme: Scheme::Https, method: Method::Head, remote_addr: IpAddr::from([0, 0, 0, 0]), ua: "".into() };
+    let origin = Origin { scheme: Scheme::Https, method: Method::Head, remote_addr: Some([0, 0, 0, 0].into()), ua: "".into() };
     Command::Ping(Box::new(PingRequest { target, signal: Signal::Http(Kind::Success), origin, rid: None, body: Bytes::new() }))
 }
 
@@ -75,15 +76,22 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             ping_log_limit: log_limit(dice),
             badge_key: dice.random().url_safe::<8>().into(),
         })),
-        15..35 => Command::CreateKey(
-            project,
-            match dice.below(4) {
+        15..32 => {
+            let secret = match dice.below(4) {
                 0 => Secret::ReadWrite(KeyHash(dice.random().bytes())),
                 1 => Secret::ReadOnly(KeyHash(dice.random().bytes())),
                 _ => Secret::Ping(ping_key(dice)),
-            },
-        ),
-        35..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
+            };
+            let label = KeyLabel::parse(dice.pick(&["", "CI", "the other"])).unwrap();
+            Command::CreateKey(Box::new(NewKey { project, secret, label, hint: dice.random().url_safe::<4>().into() }))
+        }
+        32..35 => {
+            let from = IpAddr::from([192, 0, 2, dice.below(4) as u8]);
+            let key = KeyId(some_of(dice, model.keys.keys()));
+            Command::NoteKeyUses(vec![(key, KeyUse { at: Moment::from_secs(dice.below(20_000) as i64), from })])
+        }
+        35..36 => Command::SetBadgeSecret(dice.random().bytes()),
+        36..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
         42..57 => Command::CreateChannel(Box::new(NewChannel {
             uuid: dice.random().uuid(),
             project,
@@ -108,7 +116,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
 }
 
 fn ping(dice: &Dice, model: &Model) -> Command {
-    let ping_keys = || model.keys.values().filter_map(|(_, secret)| if let Secret::Ping(key) = secret { Some(key) } else { None });
+    let ping_keys = || model.keys.values().filter_map(|key| if let Secret::Ping(key) = &key.secret { Some(key) } else { None });
     let target = match dice.below(100) {
         0..75 => {
             let id = check(dice, model);
@@ -136,7 +144,7 @@ fn ping(dice: &Dice, model: &Model) -> Command {
         _ => Bytes::copy_from_slice(&dice.random().bytes::<6000>()[..dice.pick(&[1, 47, 48, 49, 500, 6000])]),
     };
     let scheme = if email { Scheme::Email } else { Scheme::Http };
-    let origin = Origin { scheme, method, remote_addr: IpAddr::from([127, 0, 0, 1]), ua: "simulation".into() };
+    let origin = Origin { scheme, method, remote_addr: Some([127, 0, 0, 1].into()), ua: "simulation".into() };
     let rid = dice.maybe(if email { 0 } else { 50 }, |dice| Uuid::from_u128(1 + u128::from(dice.below(2))));
     Command::Ping(Box::new(PingRequest { target, signal, origin, rid, body }))
 }

@@ -1,10 +1,11 @@
 //! What commands are to come to: every check with its whole history, and of the rest no more than its own plain tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
-use overdue::domain::project::{ChannelSettings, Secret};
+use overdue::domain::project::{self, ChannelSettings, Secret};
 use overdue::domain::status::Status;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use uuid::Uuid;
@@ -96,13 +97,44 @@ impl From<&Outcome> for Answered {
     }
 }
 
+/// A key, with the hour in which its noted use lies in place of the moment.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Key {
+    pub(crate) project: u64,
+    pub(crate) secret: Secret,
+    label: String,
+    hint: String,
+    used: Option<(i64, IpAddr)>,
+}
+
+impl Key {
+    pub(crate) fn of(key: &project::Key) -> Self {
+        let used = key.used.map(|used| (hour(used.at.micros()), used.from));
+        let (label, hint) = (key.label.as_str().into(), key.hint.as_ref().into());
+        Self { project: key.project.0, secret: key.secret.clone(), label, hint, used }
+    }
+
+    /// The first use of an hour counts; one of another hour replaces it.
+    fn note(&mut self, at: i64, from: IpAddr) {
+        if self.used.is_none_or(|(noted, _)| noted != hour(at)) {
+            self.used = Some((hour(at), from));
+        }
+    }
+}
+
+fn hour(micros: i64) -> i64 {
+    micros.div_euclid(3_600_000_000)
+}
+
 type Answer = Result<Answered, Refusal>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     made: u64,
     pub(crate) projects: BTreeMap<u64, Project>,
-    pub(crate) keys: BTreeMap<u64, (u64, Secret)>,
+    pub(crate) keys: BTreeMap<u64, Key>,
+    /// `None`: one that the engine has drawn itself.
+    pub(crate) badge_secret: Option<[u8; 32]>,
     pub(crate) channels: BTreeMap<u64, Channel>,
     pub(crate) checks: BTreeMap<u64, Check>,
 }
@@ -154,14 +186,28 @@ impl Model {
                 self.projects.remove(&id.0).ok_or(Refusal::NotFound)?;
                 self.checks.retain(|_, check| check.project != id.0);
                 self.channels.retain(|_, channel| channel.project != id.0);
-                self.keys.retain(|_, (project, _)| *project != id.0);
+                self.keys.retain(|_, key| key.project != id.0);
                 Ok(Answered::Done)
             }
-            Command::CreateKey(project, secret) => {
-                self.projects.get(&project.0).ok_or(Refusal::NotFound)?;
+            Command::CreateKey(request) => {
+                let project = request.project.0;
+                self.projects.get(&project).ok_or(Refusal::NotFound)?;
+                let (secret, label, hint) = (request.secret.clone(), request.label.as_str().into(), request.hint.as_ref().into());
                 let id = self.id();
-                self.keys.insert(id, (project.0, secret.clone()));
+                self.keys.insert(id, Key { project, secret, label, hint, used: None });
                 Ok(Answered::Key(id))
+            }
+            Command::NoteKeyUses(uses) => {
+                for (id, used) in uses {
+                    if let Some(key) = self.keys.get_mut(&id.0) {
+                        key.note(used.at.micros(), used.from);
+                    }
+                }
+                Ok(Answered::Done)
+            }
+            Command::SetBadgeSecret(secret) => {
+                self.badge_secret = Some(*secret);
+                Ok(Answered::Done)
             }
             Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
             Command::CreateChannel(request) => {
@@ -216,14 +262,16 @@ impl Model {
     }
 
     fn ping(&mut self, request: &PingRequest, now: i64) -> Answer {
+        let mut used = None;
         let (id, answered) = match &request.target {
             Target::Uuid(uuid) => {
                 let found = self.checks.iter().find(|(_, check)| check.names.uuid == *uuid);
                 (*found.ok_or(Refusal::NotFound)?.0, Answered::Pinged)
             }
             Target::Slug { key, slug, create } => {
-                let owner = self.keys.values().find(|(_, secret)| *secret == Secret::Ping(key.clone()));
-                let project = owner.ok_or(Refusal::NotFound)?.0;
+                let owner = self.keys.iter().find(|(_, own)| own.secret == Secret::Ping(key.clone()));
+                let (key, project) = owner.map(|(id, key)| (*id, key.project)).ok_or(Refusal::NotFound)?;
+                used = Some(key);
                 let named = |check: &Check| check.project == project && check.labels.slug == slug.as_str();
                 let found: Vec<_> = self.checks.iter().filter(|(_, check)| named(check)).map(|(id, _)| *id).collect();
                 match (found.as_slice(), create) {
@@ -241,11 +289,14 @@ impl Model {
             }
         };
         let stored = match &request.signal {
-            Signal::Http(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
+            Signal::Http(_) | Signal::Exit(_) => request.body.slice(..request.body.len().min(BODY_LIMIT)),
             Signal::Email { .. } => request.body.clone(),
         };
         let PingRequest { signal, origin, rid, .. } = request.clone();
         let sent = Bytes::clone(&request.body);
+        if let (Some(key), Some(from)) = (used.and_then(|key| self.keys.get_mut(&key)), origin.remote_addr) {
+            key.note(now, from);
+        }
         self.check(id)?.history.push((now, Event::Ping { signal, method: origin.method, rid, sent, stored }));
         Ok(answered)
     }

@@ -1,7 +1,11 @@
 //! What the history of a check comes to, told from its first event every time it is asked for: no state is carried from one question to
 //! the next, and no code is shared with the engine.
 
+use std::num::NonZeroU8;
+
 use bytes::Bytes;
+use overdue::domain::flip::Cause;
+use overdue::domain::outcomes::Outcome;
 use overdue::domain::ping::{Kind, Method};
 use overdue::domain::status::{Status, VisibleStatus};
 use overdue::engine::command::Signal;
@@ -52,6 +56,7 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) method: Method,
     pub(crate) rid: Option<Uuid>,
+    pub(crate) exit: Option<u8>,
     pub(crate) body: Bytes,
 }
 
@@ -63,8 +68,10 @@ pub(crate) struct Story {
     pub(crate) run: Option<(i64, Option<Uuid>)>,
     pub(crate) last_duration: Option<i64>,
     pub(crate) log: Vec<Entry>,
-    /// Moment, status before, status after.
-    pub(crate) flips: Vec<(i64, Status, Status)>,
+    /// Moment, status before, status after, cause.
+    pub(crate) flips: Vec<(i64, Status, Status, Cause)>,
+    /// Of all completions and missed deadlines, oldest first.
+    pub(crate) outcomes: Vec<Outcome>,
     changed: i64,
 }
 
@@ -78,12 +85,14 @@ impl Story {
             last_duration: None,
             log: Vec::new(),
             flips: Vec::new(),
+            outcomes: Vec::new(),
             changed: created,
         };
         for (at, event) in history {
             story.wait_until(*at);
             story.meet(event, *at);
-            story.wait_until(*at);
+            let edited = matches!(event, Event::NewRules(_)).then_some(Cause::Edited);
+            story.go_down_if_due(*at, edited);
         }
         story.wait_until(now);
         story
@@ -91,8 +100,15 @@ impl Story {
 
     /// Time alone takes a check down, at its deadline, but never before the change that came last.
     fn wait_until(&mut self, now: i64) {
+        self.go_down_if_due(now, None);
+    }
+
+    fn go_down_if_due(&mut self, now: i64, cause: Option<Cause>) {
         if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
-            self.turn(Status::Down, deadline.max(self.changed));
+            let is_run = self.run.is_some_and(|(start, _)| self.grace_start().is_none_or(|expected| start < expected));
+            let cause = cause.unwrap_or(if is_run { Cause::Overrun } else { Cause::Late });
+            self.outcomes.push(Outcome::Missed);
+            self.turn(Status::Down, deadline.max(self.changed), cause);
         }
     }
 
@@ -101,26 +117,28 @@ impl Story {
             Event::NewRules(rules) => self.rules = *rules,
             Event::Pause => {
                 self.run = None;
-                self.turn(Status::Paused, now);
+                self.turn(Status::Paused, now, Cause::Operator);
             }
             Event::Resume => {
                 self.last_ping = None;
                 self.run = None;
-                self.turn(Status::New, now);
+                self.turn(Status::New, now, Cause::Operator);
             }
             Event::Ping { signal, method, rid, sent, stored } => {
-                let kind = self.kind(signal, *method, sent);
-                self.log.push(Entry { n: self.log.len() as u64 + 1, at: now, kind, method: *method, rid: *rid, body: stored.clone() });
+                let (kind, cause) = self.kind(signal, *method, sent);
+                let exit = if let Signal::Exit(status) = signal { Some(*status) } else { None };
+                let n = self.log.len() as u64 + 1;
+                self.log.push(Entry { n, at: now, kind, method: *method, rid: *rid, exit, body: stored.clone() });
                 match kind {
                     Kind::Start => self.run = Some((now, *rid)),
-                    Kind::Success | Kind::Fail => self.finish(kind, *rid, now),
+                    Kind::Success | Kind::Fail => self.finish(kind, cause, *rid, now),
                     Kind::Log | Kind::Ignored => {}
                 }
             }
         }
     }
 
-    fn finish(&mut self, kind: Kind, rid: Option<Uuid>, now: i64) {
+    fn finish(&mut self, kind: Kind, cause: Cause, rid: Option<Uuid>, now: i64) {
         self.last_ping = Some(now);
         let run = self.run;
         let (duration, goes_on) = match (run, rid, kind) {
@@ -131,19 +149,28 @@ impl Story {
         };
         self.last_duration = duration;
         self.run = run.filter(|_| goes_on);
-        self.turn(if kind == Kind::Success { Status::Up } else { Status::Down }, now);
+        let (to, outcome) = if kind == Kind::Success { (Status::Up, Outcome::Success) } else { (Status::Down, Outcome::Fail) };
+        self.outcomes.push(outcome);
+        self.turn(to, now, cause);
     }
 
-    fn kind(&self, signal: &Signal, method: Method, sent: &Bytes) -> Kind {
+    /// What a signal means, and what a flip that it makes is caused by.
+    fn kind(&self, signal: &Signal, method: Method, sent: &Bytes) -> (Kind, Cause) {
         let rules = &self.rules;
+        let ignored = (Kind::Ignored, Cause::Unknown);
         if self.status == Status::Paused && rules.manual_resume {
-            return Kind::Ignored;
+            return ignored;
         }
         match signal {
-            Signal::Http(_) if rules.post_only && method != Method::Post => Kind::Ignored,
-            Signal::Http(_) if rules.filter_http_body => self.by_keywords(&String::from_utf8_lossy(&sent[..sent.len().min(10_000)])),
-            Signal::Http(kind) => *kind,
-            Signal::Email { .. } if !rules.filter_subject && !rules.filter_body => Kind::Success,
+            Signal::Http(_) | Signal::Exit(_) if rules.post_only && method != Method::Post => ignored,
+            Signal::Http(_) | Signal::Exit(_) if rules.filter_http_body => {
+                self.by_keywords(&String::from_utf8_lossy(&sent[..sent.len().min(10_000)]))
+            }
+            Signal::Http(kind) => (*kind, if *kind == Kind::Fail { Cause::Fail } else { Cause::Success }),
+            Signal::Exit(status) => {
+                NonZeroU8::new(*status).map_or((Kind::Success, Cause::Success), |status| (Kind::Fail, Cause::Exit(status)))
+            }
+            Signal::Email { .. } if !rules.filter_subject && !rules.filter_body => (Kind::Success, Cause::Success),
             Signal::Email { subject, text } => {
                 let searched = [(rules.filter_subject, subject), (rules.filter_body, text)];
                 let searched: Vec<_> = searched.iter().filter(|(on, _)| *on).map(|(_, text)| text.as_ref()).collect();
@@ -152,15 +179,16 @@ impl Story {
         }
     }
 
-    fn by_keywords(&self, text: &str) -> Kind {
-        let words = [("ERR", Kind::Fail), ("OK", Kind::Success), ("GO", Kind::Start)];
-        let found = words.into_iter().find(|(word, _)| self.rules.keywords && text.contains(word));
-        found.map_or(if self.rules.default_fail { Kind::Fail } else { Kind::Ignored }, |(_, kind)| kind)
+    fn by_keywords(&self, text: &str) -> (Kind, Cause) {
+        let words = [("ERR", Kind::Fail, Cause::Keyword), ("OK", Kind::Success, Cause::Success), ("GO", Kind::Start, Cause::Unknown)];
+        let found = words.into_iter().find(|(word, ..)| self.rules.keywords && text.contains(word));
+        let without = if self.rules.default_fail { (Kind::Fail, Cause::NoKeyword) } else { (Kind::Ignored, Cause::Unknown) };
+        found.map_or(without, |(_, kind, cause)| (kind, cause))
     }
 
-    fn turn(&mut self, to: Status, at: i64) {
+    fn turn(&mut self, to: Status, at: i64, cause: Cause) {
         if self.status != to {
-            self.flips.push((at, self.status, to));
+            self.flips.push((at, self.status, to, cause));
             self.changed = at;
             self.status = to;
         }

@@ -1,7 +1,10 @@
 //! What must be true whenever anyone looks: the engine, in memory and in the file, is what the model says, and nothing else.
 
+use std::collections::BTreeMap;
+
 use overdue::domain::check::Check;
 use overdue::domain::moment::Moment;
+use overdue::domain::outcomes::Outcome;
 use overdue::engine::Handle;
 
 use super::model::{self, Labels, Model};
@@ -49,9 +52,10 @@ pub(crate) fn memory<'a>(
         let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
         same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
     }
-    let keys: Vec<_> = state.keys().map(|key| (key.id.0, key.project.0, key.secret.clone())).collect();
-    let expected: Vec<_> = model.keys.iter().map(|(id, (project, secret))| (*id, *project, secret.clone())).collect();
-    same!(keys, expected, "keys");
+    let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::Key::of(key))).collect();
+    same!(keys, model.keys, "keys");
+    same!(state.badge_secret.is_some(), true, "whether badges can be signed");
+    same!(model.badge_secret.or(state.badge_secret), state.badge_secret, "secret of badges");
     same!(state.checks().len(), model.checks.len(), "number of checks");
     let mut checks = Vec::new();
     for (id, expected) in &model.checks {
@@ -113,6 +117,10 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
     same!(state.last_ping.map(Moment::micros), story.last_ping, "last_ping");
     same!(state.run.map(|run| (run.start.micros(), run.rid)), story.run, "run");
     same!(state.last_duration, story.last_duration, "last_duration");
+    let newest: Vec<_> = story.outcomes.iter().rev().copied().take(32).collect();
+    same!(state.outcomes.newest_first().collect::<Vec<_>>(), newest, "outcomes");
+    let failures = story.outcomes.iter().rev().take_while(|outcome| **outcome != Outcome::Success).count();
+    same!(usize::from(state.failures), failures, "failures since the last success");
     same!(state.next_ping().map(Moment::micros), story.next_ping(), "next_ping");
     same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");
     for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
@@ -151,6 +159,7 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
             kind: ping.kind,
             method: ping.origin.method,
             rid: ping.rid,
+            exit: ping.exit,
             body: body.unwrap_or_default().into(),
         };
         same!(logged, *entry, "logged ping");
@@ -164,7 +173,7 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
 fn flips(handle: &Handle, check: &Check, story: &Story, latest: i64) -> Verdict {
     let found = handle.flips(check, Moment::from_micros(i64::MIN)).map_err(|error| format!("its flips cannot be read: {error}"))?;
     for (flip, expected) in found.iter().zip(story.flips.iter().rev()) {
-        same!((flip.at.micros(), flip.from, flip.to), *expected, "flip");
+        same!((flip.at.micros(), flip.from, flip.to, flip.cause), *expected, "flip");
     }
     let kept_from = months_before(latest, 2);
     let certain = story.flips.iter().filter(|(at, ..)| *at >= kept_from).count();

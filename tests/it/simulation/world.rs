@@ -5,8 +5,8 @@ use std::sync::Arc;
 use overdue::clock::{Clock, ManualClock};
 use overdue::domain::ids::{Arrival, ProjectId};
 use overdue::domain::moment::Moment;
-use overdue::domain::project::{KeyHash, Secret};
-use overdue::engine::command::{Command, Outcome, Refusal, Unavailable};
+use overdue::domain::project::{KeyHash, KeyLabel, Secret};
+use overdue::engine::command::{Command, NewKey, Outcome, Refusal, Unavailable};
 use overdue::engine::{self, Config, Handle, Thresholds, Writer};
 use overdue::random::Random;
 use overdue::store::{Mark, Store, StoreError};
@@ -272,7 +272,8 @@ impl World {
     /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there.
     fn witness(&mut self) -> Verdict {
         let secret = Secret::ReadOnly(KeyHash(self.dice.random().bytes()));
-        let commands = [commands::witness_ping(&self.model), Command::CreateKey(ProjectId(1), secret)];
+        let key = NewKey { project: ProjectId(1), secret, label: KeyLabel::default(), hint: "".into() };
+        let commands = [commands::witness_ping(&self.model), Command::CreateKey(Box::new(key))];
         let answers: Vec<_> =
             self.ask(&commands)?.iter().map(|answer| answer.as_ref().map(Answered::from).map_err(Refusal::clone)).collect();
         let uuid = self.model.checks[&commands::WITNESS].names.uuid;

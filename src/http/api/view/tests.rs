@@ -1,7 +1,5 @@
 //! What checks, pings and channels look like.
 
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -140,8 +138,9 @@ fn pings_show_what_was_logged() {
         previous: Arrival(0),
         at,
         kind,
-        origin: Origin { scheme: Scheme::Https, method: Method::Post, remote_addr: IpAddr::from([192, 0, 2, 7]), ua: "curl \"8\"".into() },
+        origin: Origin { scheme: Scheme::Https, method: Method::Post, remote_addr: Some([192, 0, 2, 7].into()), ua: "curl \"8\"".into() },
         rid: (n < 3).then(|| Uuid::from_u128(0xe)),
+        exit: None,
         body_len,
     };
     let done = NOON.plus_micros(1_005_000);

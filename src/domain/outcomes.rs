@@ -1,0 +1,70 @@
+//! How the last runs of a check ended, kept in one number so that a list of checks can show them without reading a log.
+
+/// How something that was expected of a check ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// A success ping came.
+    Success,
+    /// A fail ping came.
+    Fail,
+    /// A deadline passed.
+    Missed,
+}
+
+/// The last 32 outcomes of a check. Fewer are there while it is young, or after an upgrade from release 0.1, which kept none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcomes(u64);
+
+/// Bits of an outcome: 1 success, 2 fail, 3 missed, 0 none.
+const BITS: u32 = 2;
+
+impl Outcomes {
+    /// How many are kept.
+    pub const KEPT: u32 = u64::BITS / BITS;
+
+    /// Those that a number from [`Self::bits`] stands for.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// All in one number, the newest in its lowest two bits.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Adds the newest; the oldest goes.
+    pub fn push(&mut self, outcome: Outcome) {
+        let bits = match outcome {
+            Outcome::Success => 1,
+            Outcome::Fail => 2,
+            Outcome::Missed => 3,
+        };
+        self.0 = self.0 << BITS | bits;
+    }
+
+    /// Newest first.
+    pub fn newest_first(self) -> impl Iterator<Item = Outcome> {
+        (0..Self::KEPT).map_while(move |place| match self.0 >> (place * BITS) & 0b11 {
+            1 => Some(Outcome::Success),
+            2 => Some(Outcome::Fail),
+            3 => Some(Outcome::Missed),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_32_are_kept() {
+        let all: Vec<_> = [Outcome::Success, Outcome::Fail, Outcome::Missed, Outcome::Missed].into_iter().cycle().take(50).collect();
+        let mut outcomes = Outcomes::default();
+        for (count, outcome) in all.iter().enumerate() {
+            let kept: Vec<_> = all[..count].iter().rev().take(32).copied().collect();
+            assert_eq!(Outcomes::from_bits(outcomes.bits()).newest_first().collect::<Vec<_>>(), kept);
+            outcomes.push(*outcome);
+        }
+    }
+}

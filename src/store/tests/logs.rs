@@ -1,0 +1,151 @@
+//! The logs of pings and flips against models: however they are swept and pruned, what is within the limits is read back.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens to a log.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A ping of a check, with so many bytes of body.
+    Append(u64, u8),
+    /// A sweep of so many entries, up to a share of all that ever arrived.
+    Sweep(usize, u8),
+    /// A look at so many kept entries.
+    Prune(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8]).prop_map(|(check, len)| Step::Append(check, len)),
+        2 => (1..8_usize, 0..=100_u8).prop_map(|(most, share)| Step::Sweep(most, share)),
+        1 => (1..5_usize).prop_map(Step::Prune),
+    ]
+}
+
+/// Pings within the limit of each check.
+const LIMITS: [u64; 3] = [1, 3, 10];
+
+proptest! {
+    #[test]
+    fn damaged_rows_are_errors_or_other_values_never_panics(at in 0..ROWS.len(), cut in 0..200_usize, flips in prop::collection::vec((0..200_usize, any::<u8>()), 0..6)) {
+        let store = filled();
+        let place = ROWS[at];
+        let mut bytes = row(&store, place);
+        bytes.truncate(cut.max(1));
+        for (at, byte) in flips {
+            if let Some(place) = bytes.get_mut(at) {
+                *place ^= byte;
+            }
+        }
+        put_row(&store, place, &bytes);
+        match read(&store) {
+            Ok(()) => {}
+            Err(StoreError::Corrupt { table, .. }) => prop_assert_eq!(table, place.0),
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+        put_row(&store, place, &[]);
+        prop_assert!(read(&store).is_err());
+    }
+
+    #[test]
+    fn a_log_gives_back_what_is_within_the_limits_however_it_is_swept(steps in prop::collection::vec(step(), 1..120)) {
+        let store = store();
+        // Bodies of each check by n, and where its newest ping lies.
+        let mut model: BTreeMap<u64, (Vec<Vec<u8>>, u64)> = BTreeMap::new();
+        let mut arrivals = 0;
+        let mut cursor = PingCursor::default();
+        for step in steps {
+            let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
+            let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
+            let snapshot = store.snapshot().unwrap();
+            let (log_len, kept_len) = (snapshot.log_len().unwrap(), snapshot.kept_len().unwrap());
+            write(&store, |batch| {
+                match step {
+                    Step::Append(check, len) => {
+                        let (bodies, last) = model.entry(check).or_default();
+                        arrivals += 1;
+                        let body = vec![arrivals as u8; usize::from(len)];
+                        let n = bodies.len() as u64 + 1;
+                        let ping = Ping { body_len: len.into(), ..ping(check, n, *last) };
+                        batch.append_pings(&[(Arrival(arrivals), ping, &body)])?;
+                        bodies.push(body);
+                        *last = arrivals;
+                    }
+                    Step::Sweep(most, share) => {
+                        let up_to = Arrival(arrivals * u64::from(share) / 100);
+                        let swept = batch.sweep_pings(up_to, most, live)?;
+                        assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
+                    }
+                    Step::Prune(most) => {
+                        let pruned = batch.prune_kept_pings(cursor, most, live)?;
+                        assert!(pruned.removed <= most && pruned.removed as u64 <= kept_len);
+                        cursor = pruned.next.unwrap_or_default();
+                    }
+                }
+                Ok(())
+            });
+            let snapshot = store.snapshot().unwrap();
+            for (check, (bodies, last)) in &model {
+                let (id, n, last) = (CheckId(*check), bodies.len() as u64, Arrival(*last));
+                let down_to = n.saturating_sub(LIMITS[*check as usize]) + 1;
+                let pings = snapshot.pings_of(id, n, last, down_to).unwrap();
+                prop_assert_eq!(pings.iter().map(|ping| ping.n).collect::<Vec<_>>(), (down_to..=n).rev().collect::<Vec<_>>());
+                for wanted in down_to..=n {
+                    let body = snapshot.body_of(id, n, last, wanted).unwrap().unwrap_or_default();
+                    prop_assert_eq!(&body, &bodies[wanted as usize - 1]);
+                }
+                prop_assert_eq!(snapshot.body_of(id, n, last, n + 1).unwrap(), None);
+            }
+        }
+        // Once everything is swept and looked at, nothing but what is within the limits is left.
+        let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
+        let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
+        write(&store, |batch| batch.sweep_pings(Arrival(arrivals), usize::MAX, live).map(drop));
+        write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), usize::MAX, live).map(drop));
+        let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
+        let snapshot = store.snapshot().unwrap();
+        prop_assert_eq!((snapshot.log_len().unwrap(), snapshot.kept_len().unwrap()), (0, within));
+        let bodies = |name: &'static str| store.batch().unwrap().transaction.open_table(table(name)).unwrap().len().unwrap();
+        prop_assert_eq!(bodies("bodies"), 0);
+    }
+
+    #[test]
+    fn flips_are_read_back_to_where_they_were_pruned(
+        flips in prop::collection::vec((0..3_u64, 0..50_i64), 1..80),
+        prunings in prop::collection::vec((0..60_i64, 1..9_usize), 0..12),
+    ) {
+        let store = store();
+        let mut log: Vec<(FlipNumber, LoggedFlip)> = Vec::new();
+        let mut last = [0; 3];
+        for (check, at) in flips {
+            let number = log.len() as u64 + 1;
+            log.push((FlipNumber(number), flip(check, std::mem::replace(&mut last[check as usize], number), at)));
+        }
+        write(&store, |batch| batch.append_flips(&log));
+        let mut first = 0;
+        for (before, most) in prunings {
+            let before = Moment::from_secs(before);
+            let old = log[first..].iter().take(most).take_while(|(_, logged)| logged.flip.at < before).count();
+            write(&store, |batch| {
+                assert_eq!(batch.prune_flips(before, FlipNumber(u64::MAX), most)?, old);
+                Ok(())
+            });
+            first += old;
+        }
+        // What a replay needs stays, however old it is.
+        write(&store, |batch| {
+            assert_eq!(batch.prune_flips(Moment::from_secs(99), FlipNumber(first as u64), 99)?, 0);
+            Ok(())
+        });
+        let snapshot = store.snapshot().unwrap();
+        prop_assert_eq!(snapshot.flips_after(FlipNumber(0)).unwrap().map(Result::unwrap).collect::<Vec<_>>(), &log[first..]);
+        for (check, last) in (0..).zip(last) {
+            let found: Vec<_> = snapshot.flips_of(CheckId(check), FlipNumber(last)).unwrap().map(Result::unwrap).collect();
+            let expected = log[first..].iter().rev().filter(|(_, logged)| logged.check.0 == check).map(|(_, logged)| *logged);
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+}

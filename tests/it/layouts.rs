@@ -1,0 +1,253 @@
+//! Database files as earlier releases wrote them: each is opened in every run and has to answer as it did then.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use overdue::clock::{Clock, ManualClock};
+use overdue::domain::ping::{Method, Origin, Scheme};
+use overdue::engine::command::{Command, NewChannel, PingRequest, Signal, Target};
+use overdue::engine::{self, Config, Thresholds};
+use overdue::http;
+use overdue::random::Random;
+use overdue::store::{FILE_NAME, Medium};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::server::{Answer, Project, START, answer, project};
+
+const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
+const RUN: &str = "123e4567-e89b-42d3-a456-426614174000";
+
+struct Site {
+    handle: engine::Handle,
+    clock: Arc<ManualClock>,
+    address: std::net::SocketAddr,
+}
+
+impl Site {
+    async fn open(directory: &Path, now: overdue::domain::moment::Moment) -> Self {
+        let clock = ManualClock::at(now);
+        let config = Config {
+            medium: Medium::Directory(directory.into()),
+            clock: Clock::Manual(Arc::clone(&clock)),
+            random: Random::seeded(7),
+            ping_body_limit: 200,
+            thresholds: Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8 },
+        };
+        let (handle, writer) = engine::open(config).unwrap();
+        std::thread::spawn(|| writer.run());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = http::Config {
+            base_url: "http://overdue.test".parse().unwrap(),
+            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
+            api_rate: 0,
+            api_burst: 0,
+        };
+        let (stop, stopped) = watch::channel(false);
+        std::mem::forget(stop);
+        tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, Default::default(), stopped));
+        Self { handle, clock, address }
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+        answer(stream).await
+    }
+
+    async fn api(&self, key: &str, method: &str, path: &str, body: Value) -> Value {
+        let answer = self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", key)], &body.to_string()).await;
+        assert!(answer.status < 300, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    async fn ping(&self, path: &str, body: &str) {
+        let proxy = [("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-Proto", "https"), ("User-Agent", "curl/8.5.0")];
+        let answer =
+            self.send(if body.is_empty() { "GET" } else { "POST" }, path, &proxy[..if body.is_empty() { 0 } else { 3 }], body).await;
+        assert!(answer.status < 300, "{path}: {answer:?}");
+    }
+
+    /// Waits until the writer has looked at the time and found nothing more to do.
+    async fn settle(&self) {
+        for _ in 0..30 {
+            self.clock.advance_secs(1);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
+    let (main, other) = (project(&site.handle, "main").await, project(&site.handle, "Ünïcode & more").await);
+    let set = Command::SetProject { project: main.id, name: None, check_limit: Some(Some(50)), ping_log_limit: Some(10) };
+    site.handle.call(set).await.unwrap().unwrap();
+    for (name, kind, settings) in [
+        ("ops", "email", vec![("to", "ops@example.org")]),
+        ("phone", "sms", vec![("to", "+37120000000")]),
+        (
+            "hook",
+            "webhook",
+            vec![("body", "{\"check\": \"ž\"}"), ("down-url", "http://127.0.0.1:9/$NAME"), ("header.x-key", "a b"), ("method", "POST")],
+        ),
+        ("", "webhook", vec![("method", "GET"), ("up-url", "https://example.org/")]),
+    ] {
+        let settings = settings.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let channel = NewChannel { uuid: site.handle.random().uuid(), project: main.id, name: name.into(), kind: kind.into(), settings };
+        site.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap();
+    }
+    let mut uuids = Vec::new();
+    for body in [
+        json!({"name": "Nightly backup", "slug": "backup", "tags": "prod db a/b#c", "desc": "line\nline ž", "timeout": 3600, "grace": 600, "channels": "*"}),
+        json!({"name": "Report", "slug": "report", "schedule": "30 3 * * 1-5", "tz": "Europe/Riga", "grace": 900, "tags": "prod", "channels": "ops,hook"}),
+        json!({"name": "Sync", "slug": "sync", "schedule": "Mon..Fri *-*-* 10:00", "tz": "America/New_York"}),
+        json!({"name": "Words", "slug": "words", "start_kw": "BEGIN", "success_kw": "done, ok", "failure_kw": "error", "filter_http_body": true, "filter_subject": true, "filter_body": true, "filter_default_fail": true}),
+        json!({"name": "Posts", "slug": "posts", "methods": "POST", "timeout": 60, "grace": 60}),
+        json!({"name": "Paused", "slug": "paused", "manual_resume": true}),
+        json!({"name": "Twin", "slug": "twin"}),
+        json!({"name": "Twin", "slug": "twin", "tags": "ž"}),
+        json!({}),
+        json!({"name": "Gone", "slug": "gone"}),
+        json!({"name": "Running", "slug": "running", "timeout": 7200, "grace": 60}),
+    ] {
+        uuids.push(site.api(&main.rw, "POST", "/checks/", body).await["uuid"].as_str().unwrap().to_owned());
+    }
+    let second = site.api(&other.rw, "POST", "/checks/", json!({"name": "Elsewhere", "slug": "backup"})).await;
+    uuids.push(second["uuid"].as_str().unwrap().to_owned());
+    // Enough for a checkpoint, a sweep, and pings that are kept.
+    for round in 0..12 {
+        for path in ["backup/start", "backup", "report", "report/log", "sync/3", "posts/0"] {
+            site.clock.advance_secs(7);
+            site.ping(&format!("/ping/{}/{path}", main.ping), if round % 3 == 0 { "some output\nof a job" } else { "" }).await;
+        }
+    }
+    site.ping(&format!("/ping/{}/words", main.ping), "all ok").await;
+    site.ping(&format!("/ping/{}/words", main.ping), "an error").await;
+    site.ping(&format!("/ping/{}/words", main.ping), "nothing").await;
+    site.ping(&format!("/ping/{}/made-by-ping?create=1", main.ping), &"x".repeat(300)).await;
+    site.api(&main.rw, "POST", &format!("/checks/{}/pause", uuids[5]), json!({})).await;
+    site.ping(&format!("/ping/{}/paused", main.ping), "").await;
+    site.ping(&format!("/ping/{}/gone", main.ping), "").await;
+    site.api(&main.rw, "DELETE", &format!("/checks/{}", uuids[9]), json!({})).await;
+    site.ping(&format!("/ping/{}/running/start?rid={RUN}", main.ping), "").await;
+    // Some deadlines pass, and the housekeeping of an hour is done.
+    site.clock.advance_secs(4300);
+    site.settle().await;
+    for path in ["backup", "posts", "running/fail"] {
+        site.ping(&format!("/ping/{}/{path}", main.ping), "").await;
+    }
+    site.settle().await;
+    // The tail of the log, which no check's row holds yet: with a deadline that a ping notices, and runs that go on.
+    let set = site.api(&main.rw, "POST", &format!("/checks/{}", uuids[6]), json!({"timeout": 60, "grace": 60})).await;
+    assert_eq!(set["timeout"], 60);
+    for path in ["backup/start", "backup/fail", "backup", "sync/0", "report/fail", "running", "running/start"] {
+        site.clock.advance_secs(3);
+        site.ping(&format!("/ping/{}/{path}?rid={RUN}", main.ping), "the end of the log").await;
+    }
+    let mail = PingRequest {
+        target: Target::Uuid(uuids[3].parse().unwrap()),
+        signal: Signal::Email { subject: "backup done".into(), text: "ok".into() },
+        origin: Origin {
+            scheme: Scheme::Email,
+            method: Method::None,
+            remote_addr: Some([10, 0, 0, 1].into()),
+            ua: "Email from <nas@example.org>".into(),
+        },
+        rid: None,
+        body: b"Subject: backup done\r\n\r\nok\r\n".as_slice().into(),
+    };
+    site.handle.call(Command::Ping(Box::new(mail))).await.unwrap().unwrap();
+    site.ping(&format!("/ping/{}", uuids[6]), "").await;
+    site.ping(&format!("/ping/{}", uuids[11]), "elsewhere").await;
+    (main, other, uuids)
+}
+
+/// Every GET that a layout is asked, with the key it is asked with.
+async fn questions(site: &Site, main: &Project, other: &Project, uuids: &[String]) -> Vec<(String, String)> {
+    let mut asked = Vec::new();
+    for key in [&main.rw, &main.ro, &other.rw] {
+        for path in ["checks/", "channels/", "badges/", "checks/?slug=twin", "checks/?tag=prod", "status/"] {
+            asked.push((key.clone(), format!("/api/v3/{path}")));
+        }
+        for version in ["v1", "v2"] {
+            asked.push((key.clone(), format!("/api/{version}/checks/")));
+        }
+    }
+    for uuid in uuids {
+        for path in ["", "/pings/", "/flips/"] {
+            asked.push((main.rw.clone(), format!("/api/v3/checks/{uuid}{path}")));
+        }
+        asked.extend((1..40).map(|n| (main.rw.clone(), format!("/api/v3/checks/{uuid}/pings/{n}/body"))));
+    }
+    let own = |answer: Answer, member: &str| answer.json()[member].clone();
+    let checks = own(site.send("GET", "/api/v3/checks/", &[("X-Api-Key", &main.ro)], "").await, "checks");
+    for check in checks.as_array().unwrap() {
+        let key = check["unique_key"].as_str().unwrap();
+        asked.push((main.ro.clone(), format!("/api/v3/checks/{key}")));
+        asked.push((main.ro.clone(), format!("/api/v3/checks/{key}/flips/")));
+    }
+    let badges = own(site.send("GET", "/api/v3/badges/", &[("X-Api-Key", &main.ro)], "").await, "badges");
+    for urls in badges.as_object().unwrap().values() {
+        asked.extend(
+            urls.as_object().unwrap().values().map(|url| (String::new(), url.as_str().unwrap().replace("http://overdue.test", ""))),
+        );
+    }
+    let checks = own(site.send("GET", "/api/v3/checks/", &[("X-Api-Key", &main.rw)], "").await, "checks");
+    for check in checks.as_array().unwrap() {
+        let badge = check["badge_url"].as_str().unwrap().replace("http://overdue.test", "");
+        asked.push((String::new(), badge.replace(".svg", ".json")));
+        asked.push((String::new(), badge));
+    }
+    asked
+}
+
+async fn ask(site: &Site, key: &str, path: &str) -> (u16, String) {
+    let header = [("X-Api-Key", key)];
+    let answer = site.send("GET", path, if key.is_empty() { &[] } else { &header }, "").await;
+    (answer.status, answer.text().to_owned())
+}
+
+#[ignore = "writes the file of the layout that this release has; see docs/extending"]
+#[tokio::test(flavor = "multi_thread")]
+async fn write_the_layout_of_this_release() {
+    let directory = tempfile::tempdir().unwrap();
+    let site = Site::open(directory.path(), START).await;
+    let (main, other, uuids) = fill(&site).await;
+    let asked = questions(&site, &main, &other, &uuids).await;
+    let mut answers = Vec::new();
+    for (key, path) in &asked {
+        let (status, body) = ask(&site, key, path).await;
+        answers.push(json!([key, path, status, body]));
+    }
+    let target = Path::new(LAYOUTS).join(std::env::var("LAYOUT").expect("LAYOUT names the directory to write"));
+    std::fs::create_dir_all(&target).unwrap();
+    // Taken while it is open, as after a crash: there is a tail to replay.
+    std::fs::copy(directory.path().join(FILE_NAME), target.join(FILE_NAME)).unwrap();
+    let lines: Vec<_> = answers.iter().map(Value::to_string).collect();
+    let now = site.handle.now().micros();
+    std::fs::write(target.join("answers.jsonl"), format!("{now}\n{}\n", lines.join("\n"))).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_layout_answers_as_it_did() {
+    let mut layouts = 0;
+    for entry in std::fs::read_dir(LAYOUTS).unwrap() {
+        let layout = entry.unwrap().path();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::copy(layout.join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
+        let text = std::fs::read_to_string(layout.join("answers.jsonl")).unwrap();
+        let (now, lines) = text.split_once('\n').unwrap();
+        let site = Site::open(directory.path(), overdue::domain::moment::Moment::from_micros(now.parse().unwrap())).await;
+        for line in lines.lines() {
+            let (key, path, status, body): (String, String, u16, String) = serde_json::from_str(line).unwrap();
+            assert_eq!(ask(&site, &key, &path).await, (status, body), "{}: {path}", layout.display());
+        }
+        site.handle.close();
+        layouts += 1;
+    }
+    assert!(layouts > 0);
+}
