@@ -14,7 +14,7 @@ use crate::engine;
 /// Nearer than any time limit of a request.
 const NEAR: Duration = Duration::from_secs(1);
 
-/// Single-threaded runtimes, each on a thread of its own until this is dropped. With none, connections run where they are accepted.
+/// Threads with a single-threaded runtime each, until this is dropped. With none, connections run where they are accepted.
 #[derive(Default)]
 pub struct ConnectionThreads {
     threads: Vec<ConnectionThread>,
@@ -28,7 +28,7 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts as many threads, to which the engine delivers its answers.
+    /// Starts so many threads. The engine delivers its answers to them.
     ///
     /// # Errors
     /// When the system gives no threads.
@@ -67,21 +67,21 @@ impl ConnectionThreads {
 
 impl ConnectionThread {
     fn start(number: usize, engine: engine::Handle) -> io::Result<Self> {
-        let thread = runtime::Builder::new_current_thread().enable_all().build()?;
-        let runtime = thread.handle().clone();
+        let local = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = local.handle().clone();
         let (open, mut closed) = oneshot::channel();
-        std::thread::Builder::new().name(format!("thread-{number}")).spawn(move || {
-            let round = engine.answer_here();
-            // A thread keeps no engine from ending.
+        std::thread::Builder::new().name(format!("connections-{number}")).spawn(move || {
+            let inbox = engine.answer_here();
+            // This thread must not keep the engine from ending.
             drop(engine);
-            thread.block_on(async move {
+            local.block_on(async move {
                 tokio::select! {
-                    () = round.run() => {}
+                    () = inbox.run() => {}
                     () = near_timer() => {}
                     _ = &mut closed => {}
                 }
             });
-            thread.shutdown_background();
+            local.shutdown_background();
         })?;
         Ok(Self { runtime, _open: open })
     }

@@ -97,8 +97,8 @@ impl Handle {
         self.submit(command)?.await.unwrap_or(Err(Unavailable::Storage))
     }
 
-    /// Has the answers to what this thread asks delivered by the round, which has to be run on it: many times cheaper than by the writer.
-    /// For threads on which single-threaded runtimes run.
+    /// Makes an inbox for the answers to what this thread asks. [`ReplyInbox::run`] has to run on the same thread. That is many times
+    /// cheaper than an answer from the writer. For threads with a single-threaded runtime.
     pub fn answer_here(&self) -> ReplyInbox {
         self.0.reply_routes.serve_this_thread()
     }

@@ -63,7 +63,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// A new check that names nothing (contract, Create a check).
+    /// A new check that names nothing: see [protocol](crate::docs::protocol).
     fn default() -> Self {
         Self {
             name: Name::default(),
@@ -190,7 +190,7 @@ impl CheckState {
         run.into_iter().chain(expected).filter(|at| *at > now).min()
     }
 
-    /// When the next ping is expected (contract, `next_ping`): a running check shows the start of its run.
+    /// When the next ping is expected (`next_ping` in the API): a running check shows the start of its run.
     pub fn next_ping(&self) -> Option<Moment> {
         match self.status {
             Status::Down => None,

@@ -47,9 +47,9 @@ pub struct Edit {
     pub channels: Option<ChannelChoice>,
 }
 
-/// A field by which an existing check is looked for before one is created (contract, Upsert rules).
+/// A field by which an existing check is looked for before one is created: see `unique` in [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "the contract's five words")]
+#[allow(missing_docs, reason = "the five fields of the API")]
 pub enum UniqueField {
     Name,
     Slug,

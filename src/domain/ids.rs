@@ -15,7 +15,7 @@ id! {
     CheckId;
     /// A project.
     ProjectId;
-    /// A notification channel ("integration" in the contract).
+    /// A notification channel ("integration" in texts about Healthchecks).
     ChannelId;
     /// An API key or ping key.
     KeyId;

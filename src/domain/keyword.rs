@@ -7,13 +7,13 @@ use super::text::is_blank;
 /// The keyword lists of a check: keywords between commas, in which white space at the ends and empty keywords do not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// `start_kw` of the contract.
+    /// `start_kw` of the API.
     pub start: &'a str,
-    /// `success_kw` of the contract.
+    /// `success_kw` of the API.
     pub success: &'a str,
-    /// `failure_kw` of the contract.
+    /// `failure_kw` of the API.
     pub failure: &'a str,
-    /// `filter_default_fail` of the contract: a text without any keyword is a failure.
+    /// `filter_default_fail` of the API: a text without any keyword is a failure.
     pub default_fail: bool,
 }
 

@@ -54,12 +54,12 @@ impl Moment {
         Self::from_secs(days_to(months.div_euclid(12), months.rem_euclid(12) + 1, 1) * 86_400)
     }
 
-    /// Writes `2026-11-20T10:14:43+00:00`, fractions cut off (contract: timestamps carry a UTC offset).
+    /// Writes `2026-11-20T10:14:43+00:00`, fractions cut off (times in the API carry their offset).
     pub fn write_seconds(self, out: &mut String) {
         self.write(out, false);
     }
 
-    /// Writes `2026-11-20T10:14:43.000123+00:00` (contract: dates of pings carry microseconds).
+    /// Writes `2026-11-20T10:14:43.000123+00:00` (dates of pings in the API carry microseconds).
     pub fn write_micros(self, out: &mut String) {
         self.write(out, true);
     }

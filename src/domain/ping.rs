@@ -9,7 +9,7 @@ use super::flip::Cause;
 use super::ids::{Arrival, CheckId};
 use super::moment::{MICROS, Moment};
 
-/// What a ping means for its check (`type` in the contract).
+/// What a ping means for its check (`type` in the API).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The job is done.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::ids::{ChannelId, KeyId, ProjectId};
 use super::moment::Moment;
 
-/// Pings that a check's log keeps unless its project says otherwise (contract, Limits).
+/// Pings that a check's log keeps unless its project says otherwise: see [limits](crate::docs::limits).
 pub const DEFAULT_PING_LOG_LIMIT: u32 = 100;
 
 /// A project: a set of checks with keys and channels of its own.

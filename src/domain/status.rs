@@ -13,9 +13,9 @@ pub enum Status {
     Paused,
 }
 
-/// The status that is shown (contract, States and transitions).
+/// The status that is shown: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the contract's five words")]
+#[allow(missing_docs, reason = "the five words of the API")]
 pub enum VisibleStatus {
     New,
     Up,
@@ -25,7 +25,7 @@ pub enum VisibleStatus {
 }
 
 impl VisibleStatus {
-    /// The contract's word.
+    /// The word of the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",

@@ -1,4 +1,4 @@
-//! Short texts of a check, each a type that holds only what the contract allows.
+//! Short texts of a check, each a type that holds only what its field takes.
 
 /// Why a text was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +117,7 @@ impl Keywords {
     }
 }
 
-/// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time (contract, Limits).
+/// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time: see [limits](crate::docs::limits).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seconds(u32);
 

@@ -28,7 +28,7 @@ impl fmt::Display for UnknownTimezone {
 impl std::error::Error for UnknownTimezone {}
 
 impl Timezone {
-    /// Reads the name of a zone in its exact spelling; an old name gives the zone that replaced it (contract, Timezones).
+    /// Reads the name of a zone in its exact spelling; an old name gives the zone that replaced it.
     ///
     /// # Errors
     /// When the name, case included, is none of the 483 accepted and 113 replaced ones.

@@ -25,8 +25,8 @@ pub(super) struct Alarm {
     due: Vec<u64>,
 }
 
-/// The two earliest entries that a check has in the wheel. That there is a later one spares the check, whose runs end before the ping
-/// is missing, another entry after every run.
+/// The two earliest entries that a check has in the wheel. A run's deadline often precedes the ping's. Remembering both avoids
+/// inserting the ping's again after every run.
 struct Armed {
     next: u64,
     later: Option<u64>,

@@ -1,5 +1,5 @@
-//! Work that keeps the file small and start-up short, done in slices beside the batches so that no ping waits for it:
-//! the checkpoint of check rows, the sweep of the arrival log, and the pruning of old flips.
+//! Work that keeps the file small and start-up short: the checkpoint of check rows, the sweep of the arrival log, the pruning of old
+//! flips. It is done in slices beside the batches, so that no ping waits for it.
 
 use super::state::State;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -11,11 +11,11 @@ use crate::store::{Batch, Mark, PingCursor, StoreError};
 pub struct Thresholds {
     /// Rows that a slice writes or removes at the most.
     pub slice: usize,
-    /// Pings in the tail of the log, which start-up has to replay, that call for a checkpoint.
+    /// Pings that the tail of the log needs before a checkpoint is made. The tail is what start-up has to replay.
     pub least_tail: u64,
-    /// As many pings for each check are needed too.
+    /// Pings that the tail needs for each check that there is. A checkpoint writes one row for each check; this spreads its cost.
     pub tail_per_check: u64,
-    /// Dead entries that the log may hold beside twice the live ones.
+    /// Entries that the log may have above twice its live ones before it is swept.
     pub slack: u64,
 }
 
@@ -25,7 +25,7 @@ impl Default for Thresholds {
     }
 }
 
-/// Flips are kept for the current month and so many full months before it (contract, Limits).
+/// Flips are kept for the current month and so many full months before it: see [limits](crate::docs::limits).
 const FLIP_MONTHS: i64 = 2;
 
 /// A place in the log of pings and the place in the log of flips that belongs to it.
@@ -159,6 +159,7 @@ impl Housekeeping {
                 return Ok(());
             }
             // Counting costs a step for each check, which the entries since the last count pay for.
+            // Some of the kept may be dead already.
             let live = live_pings(state).saturating_sub(self.kept_len);
             self.target = live + live / 2 + slack / 2;
             self.ceiling = 2 * live + slack;
@@ -171,7 +172,8 @@ impl Housekeeping {
         let most = (2 * appended).max(slice as u64).min(self.log_len.saturating_sub(self.target));
         let most = usize::try_from(most).unwrap_or(slice);
         let swept = batch.sweep_pings(self.checkpoint.arrival, most, |check, n| state.keeps_ping(check, n))?;
-        self.log_len = self.log_len.saturating_sub(swept.removed as u64);
+        debug_assert!(self.log_len >= swept.removed as u64, "the log had {} entries, {} were removed", self.log_len, swept.removed);
+        self.log_len -= swept.removed as u64;
         self.kept_len += swept.kept as u64;
         self.kept_credit = self.kept_credit.saturating_add(2 * swept.kept);
         // What a replay would need stays until the next checkpoint.
@@ -188,7 +190,8 @@ impl Housekeeping {
         }
         let most = self.thresholds.slice.min(self.kept_credit);
         let pruned = batch.prune_kept_pings(self.kept_cursor, most, |check, n| state.keeps_ping(check, n))?;
-        self.kept_len = self.kept_len.saturating_sub(pruned.removed as u64);
+        debug_assert!(self.kept_len >= pruned.removed as u64, "{} were kept, {} were removed", self.kept_len, pruned.removed);
+        self.kept_len -= pruned.removed as u64;
         self.kept_credit -= most;
         self.kept_cursor = pruned.next.unwrap_or_default();
         Ok(())

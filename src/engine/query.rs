@@ -12,7 +12,7 @@ use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 use crate::store::{Snapshot, Store, StoreError};
 
-/// Pings in one list (contract, Limits).
+/// Pings in one list: see [limits](crate::docs::limits).
 const MOST_LISTED: u64 = 1000;
 
 impl Handle {

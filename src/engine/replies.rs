@@ -12,7 +12,7 @@ use super::command::Answer;
 /// A caller that waits, and what it is told.
 pub(super) type Delivery = (oneshot::Sender<Answer>, Answer);
 
-/// Which of the inboxes of which engine is run on this thread.
+/// Which inbox of which engine the answers to a command go to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct RouteId {
     engine: usize,
@@ -31,7 +31,7 @@ pub(super) struct ReplyRoutes(RwLock<Vec<mpsc::UnboundedSender<Vec<Delivery>>>>)
 pub struct ReplyInbox(mpsc::UnboundedReceiver<Vec<Delivery>>);
 
 impl ReplyRoutes {
-    /// From now on answers to what this thread asks are delivered by the inbox, which has to be run on it.
+    /// From now on answers to what this thread asks come by the inbox, whose [`ReplyInbox::run`] has to run on it.
     pub(super) fn serve_this_thread(&self) -> ReplyInbox {
         // What waits in it is bounded by the queue of commands.
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -66,10 +66,11 @@ impl Medium {
         written.and(removed)
     }
 
-    /// Writes all of the closed database in its own place again, and syncs it.
+    /// Writes the whole closed file again in its own place, and syncs it.
     ///
-    /// After a sync that failed, the system takes pages for written that are not: they are there for whoever reads, no later sync writes
-    /// them, and the next power cut takes them away from under all that was built on them since.
+    /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the disk (Linux does, on most file
+    /// systems). They can still be read, but no later `fsync` writes them. A power cut then loses them, and with them everything
+    /// that was committed on top of them.
     pub(super) fn write_again(&self) -> io::Result<()> {
         match self {
             Self::Backend(storage) => write_again(&**storage),

@@ -1,4 +1,4 @@
-//! The contract's state table, row by row, and the rules around it.
+//! The table of states, row by row, and the rules around it.
 
 use super::*;
 use crate::domain::flip::Direction;

@@ -1,9 +1,9 @@
 //! Which names of the time zone database a check may not keep, apart from the rule that reads them.
 
-/// Names that the database knows and a check may not have: one for "not configured", one that the contract's list does not hold.
+/// Names that the database knows and a check may not have: one for "not configured", one that Healthchecks does not know.
 pub(super) const REFUSED: [&str; 2] = ["America/Coyhaique", "Factory"];
 
-/// Old names and the name that takes their place, ordered by old name (contract: an old name is stored and shown as the new one).
+/// Old names and the name that takes their place, ordered by old name (an old name is stored and shown as the new one).
 #[rustfmt::skip]
 pub(super) const REPLACED: [(&str, &str); 113] = [
     ("Africa/Asmera", "Africa/Nairobi"), ("America/Argentina/ComodRivadavia", "America/Argentina/Catamarca"),

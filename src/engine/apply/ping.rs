@@ -16,7 +16,7 @@ use crate::domain::ping::{Meaning, Method, Ping};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
-/// Keywords are searched in the first 10 kB of an HTTP body (contract, Limits).
+/// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
 pub const SEARCHED_BYTES: usize = 10_000;
 
 impl WorkingState {

@@ -119,7 +119,7 @@ impl View<'_> {
         let Origin { scheme, method, remote_addr, ua } = &ping.origin;
         let mut object = Object::begin(out);
         object.text("type", ping.kind.name()).plain("date", |out| ping.at.write_micros(out)).number("n", ping.n);
-        object.text("scheme", scheme.name()).plain_or_null("remote_addr", *remote_addr, |addr, out| write_display(addr, out));
+        object.text("scheme", scheme.name()).plain_or_null("remote_addr", *remote_addr, write_display);
         object.text("method", method.name()).text("ua", ua).plain_or_null("rid", ping.rid, write_uuid);
         if let Some(micros) = duration {
             // Seconds with two decimals.
