@@ -11,7 +11,7 @@ mod socket;
 
 pub use client::{AskError, ask};
 pub use perform::perform;
-pub use request::{ChannelName, ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request};
+pub use request::{ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request};
 pub use socket::{Socket, SocketError};
 
 /// The name of the socket within the data directory.

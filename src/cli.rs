@@ -23,6 +23,7 @@ use clap::{Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
+use channel::ChannelCommand;
 
 /// Tells you when a scheduled job did not report.
 #[derive(Parser)]
@@ -48,7 +49,7 @@ enum Command {
     Key(key::KeyCommand),
     /// Make, list, change and delete notification channels
     #[command(subcommand)]
-    Channel(channel::ChannelCommand),
+    Channel(ChannelCommand),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
@@ -71,6 +72,11 @@ impl Failure {
     /// What was typed could be right, but it did not work.
     fn other(message: impl ToString) -> Self {
         Self { status: 1, message: message.to_string() }
+    }
+
+    /// The answer could not be written to standard output.
+    fn unwritten(error: io::Error) -> Self {
+        Self::other(format!("cannot write the answer: {error}"))
     }
 }
 
@@ -111,7 +117,8 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
         Command::Serve(args) => crate::serve::run(args.config(data()?, program)).map_err(Failure::other),
         Command::Project(command) => ask(&data()?, command.into()),
         Command::Key(command) => ask(&data()?, command.into()),
-        Command::Channel(command) => ask(&data()?, command.question()?),
+        Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
+        Command::Channel(ChannelCommand::Manage(command)) => ask(&data()?, command.question()?),
         Command::Schedule(args) => {
             let now = Clock::System.now();
             schedule::run(&args, now, io::stdin().lock(), io::stdout().lock(), io::stderr().lock()).map_err(Failure::other)
@@ -133,7 +140,7 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Invalid(reason) => return Err(Failure::usage(reason)),
         Reply::Refused(reason) => return Err(Failure::other(reason)),
     };
-    shown.map_err(|error| Failure::other(format!("cannot write the answer: {error}")))
+    shown.map_err(Failure::unwritten)
 }
 
 /// Help and version go to standard output and are no failure; an error becomes one line.

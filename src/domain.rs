@@ -1,5 +1,7 @@
-//! What checks, pings, flips and schedules are and how they change: pure, with the time as an argument, unable to wait or to fail on I/O.
+//! What checks, pings, flips, schedules and kinds of channel are and how they change: pure, with the time as an argument, unable to wait or
+//! to fail on I/O.
 
+pub mod channel;
 pub mod check;
 mod cron;
 pub mod edit;

@@ -10,11 +10,12 @@
 //! | 8 | [`cli`] | every subcommand and flag, once: help, env name, default |
 //! | 7 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
 //! | 6 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
+//! | 5 | [`manage`] | projects, keys and channels: found, made, changed, removed; their names and secrets are drawn here |
 //! | 5 | `accept`, [`connection_threads`] | what the doors share: accepting connections, and the threads that run those of HTTP |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
-//! | 3 | [`store`], [`channel`] | the database file (redb and MessagePack stop here); kinds of notification |
+//! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
 //! | 2 | [`wheel`], [`clock`], [`random`] | deadlines in ticks; the only sources of time and chance |
-//! | 1 | [`domain`] | what checks, pings, flips and schedules are, and how they change |
+//! | 1 | [`domain`] | what checks, pings, flips, schedules and kinds of channel are, and how they change |
 //!
 //! # A ping travels forward through five rooms
 //!
@@ -37,13 +38,13 @@
 
 mod accept;
 pub mod admin;
-pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod connection_threads;
 pub mod domain;
 pub mod engine;
 pub mod http;
+pub mod manage;
 pub mod random;
 pub mod serve;
 pub mod smtp;

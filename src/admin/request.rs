@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::channel::Settings;
-use crate::domain::project::{Access, ProjectName};
+use crate::domain::channel::{Kind, Settings};
+use crate::domain::project::{Access, ChannelName, ProjectName};
 
 /// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only one, its name.
 #[derive(Serialize, Deserialize)]
@@ -47,12 +47,19 @@ pub enum Request {
     /// Makes a channel; answered with its UUID.
     CreateChannel {
         project: String,
+        #[serde(with = "form::channel_name")]
         name: ChannelName,
         #[serde(with = "form::settings")]
         settings: Settings,
     },
-    /// Changes a channel; what is `None` stays, and settings replace all there were.
-    SetChannel { project: Option<String>, channel: String, name: Option<ChannelName>, settings: Option<Vec<(String, String)>> },
+    /// Changes a channel; what is `None` stays. Settings replace all there were; `***` for a secret keeps what is stored.
+    SetChannel {
+        project: Option<String>,
+        channel: String,
+        #[serde(default, with = "form::optional_channel_name")]
+        name: Option<ChannelName>,
+        settings: Option<Vec<(String, String)>>,
+    },
     /// Removes a channel, from all checks too.
     DeleteChannel { project: Option<String>, channel: String },
     /// The channels of a project or of all, oldest first.
@@ -84,36 +91,6 @@ impl CheckLimit {
             Self::None => None,
             Self::At(limit) => Some(limit),
         }
-    }
-}
-
-/// A channel's name: at most 100 characters without control characters. It may be empty and need not be unique.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ChannelName(String);
-
-impl ChannelName {
-    /// Refuses more than 100 characters and control characters; the message says which.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            _ if text.chars().count() > 100 => Err("a channel's name has at most 100 characters"),
-            _ if text.chars().any(char::is_control) => Err("a channel's name has no control characters"),
-            _ => Ok(Self(text.into())),
-        }
-    }
-}
-
-impl TryFrom<String> for ChannelName {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::parse(&text)
-    }
-}
-
-impl From<ChannelName> for String {
-    fn from(name: ChannelName) -> Self {
-        name.0
     }
 }
 
@@ -176,7 +153,7 @@ pub struct ChannelRow {
     pub kind: String,
     /// Its name, maybe empty.
     pub name: String,
-    /// What it was set to, if that was asked for.
+    /// What it was set to, secrets masked, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,
 }
@@ -208,11 +185,23 @@ mod form {
         |text: Option<String>| { text.map(|text| ProjectName::parse(&text)).transpose() }
     );
     text!(access, Access, |access: &Access| access.name(), |text: String| Access::parse(&text).ok_or("no such access"));
-    text!(settings, Settings, |settings: &Settings| (settings.kind().name(), settings.pairs()), |(kind, pairs): (
-        String,
-        Vec<(String, String)>
-    )| {
-        let kind = crate::channel::Kind::parse(&kind).ok_or("no such kind of channel")?;
-        Settings::parse(kind, pairs).map_err(|error| error.to_string())
-    });
+    text!(channel_name, ChannelName, ChannelName::as_str, |text: String| ChannelName::parse(&text));
+    text!(
+        optional_channel_name,
+        Option<ChannelName>,
+        |name: &Option<ChannelName>| name.as_ref().map(|name| name.as_str().to_owned()),
+        |text: Option<String>| { text.map(|text| ChannelName::parse(&text)).transpose() }
+    );
+    text!(
+        settings,
+        Settings,
+        |settings: &Settings| (
+            settings.kind().name,
+            settings.pairs().map(|(key, value)| (key.into(), value.into())).collect::<Vec<(String, String)>>()
+        ),
+        |(kind, pairs): (String, Vec<(String, String)>)| {
+            let kind = Kind::named(&kind).ok_or("no such kind of channel")?;
+            Settings::parse(kind, pairs).map_err(|error| error.to_string())
+        }
+    );
 }

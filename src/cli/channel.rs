@@ -1,5 +1,7 @@
 //! `overdue channel`: the flags of its subcommands.
 
+mod kinds;
+
 use std::path::PathBuf;
 
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
@@ -7,19 +9,31 @@ use clap::{Args, Subcommand};
 
 use super::shared::{AnyProject, Json, OneProject};
 use super::{Failure, Question};
-use crate::admin::{ChannelName, ChannelRow, Request};
-use crate::channel::{Kind, Settings};
+use crate::admin::{ChannelRow, Request};
+use crate::domain::channel::{Kind, Settings};
+use crate::domain::project::ChannelName;
+use kinds::Kinds;
 
 #[derive(Subcommand)]
 pub(super) enum ChannelCommand {
+    #[command(flatten)]
+    Manage(Manage),
+    /// Show what kinds of channel there are and what can be set
+    Kinds(Kinds),
+}
+
+/// What the admin door is asked.
+#[derive(Subcommand)]
+pub(super) enum Manage {
     /// Make a channel and print its UUID
+    #[command(after_help = kinds::help())]
     Create {
         #[command(flatten)]
         project: OneProject,
 
         /// How it notifies
         #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
-        kind: Kind,
+        kind: &'static Kind,
 
         /// Its name, which others may have too
         #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
@@ -33,7 +47,7 @@ pub(super) enum ChannelCommand {
         #[command(flatten)]
         project: AnyProject,
 
-        /// Show settings, which may hold secrets
+        /// Show settings, with *** in place of secrets
         #[arg(long, env = "OVERDUE_SHOW_SETTINGS", value_parser = FalseyValueParser::new())]
         show_settings: bool,
 
@@ -50,6 +64,7 @@ pub(super) enum ChannelCommand {
         name: ChannelName,
     },
     /// Give a channel other settings in place of all that it had
+    #[command(after_help = kinds::help() + "\n\n*** in place of a secret keeps the one that is stored.")]
     Set {
         #[command(flatten)]
         which: Which,
@@ -75,7 +90,7 @@ pub(super) struct Which {
 
 #[derive(Args)]
 pub(super) struct SettingsArgs {
-    /// A setting: email to=; sms to=; webhook down-url= up-url= method= body= header.NAME=
+    /// A setting of its kind, as listed below
     #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
 
@@ -84,8 +99,8 @@ pub(super) struct SettingsArgs {
     set_file: Option<PathBuf>,
 }
 
-fn kind() -> impl clap::builder::TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|word| Kind::parse(&word).ok_or("no such kind"))
+fn kind() -> impl clap::builder::TypedValueParser<Value = &'static Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(|kind| kind.name)).try_map(|word| Kind::named(&word).ok_or("no such kind"))
 }
 
 fn setting(text: &str) -> Result<(String, String), &'static str> {
@@ -106,7 +121,7 @@ impl SettingsArgs {
     }
 }
 
-impl ChannelCommand {
+impl Manage {
     /// What is asked.
     pub(super) fn question(self) -> Result<Question, Failure> {
         Ok(match self {

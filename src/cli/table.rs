@@ -26,7 +26,7 @@ pub(super) fn show<R: Serialize, const N: usize>(
 }
 
 /// Columns as wide as their widest cell, those without anything in them left out.
-fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
+pub(super) fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
     let rows: Vec<_> = rows.collect();
     let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());
     let columns: Vec<_> = (0..N).map(|column| widths(column).max().unwrap_or(1)).collect();

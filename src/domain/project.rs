@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
+use super::channel::Settings;
 use super::ids::{ChannelId, KeyId, ProjectId};
 use super::moment::Moment;
 
@@ -38,6 +39,26 @@ impl ProjectName {
             "" => Err("a project's name cannot be empty"),
             _ if text.chars().count() > 100 => Err("a project's name has at most 100 characters"),
             _ if text.chars().any(char::is_control) => Err("a project's name has no control characters"),
+            _ => Ok(Self(text.into())),
+        }
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A channel's name: at most 100 characters without control characters. It may be empty and need not be unique.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChannelName(Box<str>);
+
+impl ChannelName {
+    /// Refuses more than 100 characters and control characters; the message says which.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        match text {
+            _ if text.chars().count() > 100 => Err("a channel's name has at most 100 characters"),
+            _ if text.chars().any(char::is_control) => Err("a channel's name has no control characters"),
             _ => Ok(Self(text.into())),
         }
     }
@@ -230,13 +251,8 @@ pub struct Channel {
     pub uuid: Uuid,
     /// Whose channel it is.
     pub project: ProjectId,
-    /// Its name; need not be unique, may be empty.
-    pub name: Box<str>,
-    /// The name of its kind; only the room of channels knows what kinds there are.
-    pub kind: Box<str>,
-    /// What the kind needs, already validated by it.
-    pub settings: ChannelSettings,
+    /// Its name.
+    pub name: ChannelName,
+    /// How it notifies.
+    pub settings: Settings,
 }
-
-/// Keys and values of a channel's settings.
-pub type ChannelSettings = Box<[(Box<str>, Box<str>)]>;

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::domain::channel::Settings;
 use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Origin};
-use crate::domain::project::{Channel, ChannelSettings, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
@@ -50,14 +51,14 @@ pub enum Command {
     RevokeKey(KeyId),
     /// Make a channel.
     CreateChannel(Box<NewChannel>),
-    /// Change a channel; what is `None` stays. Settings are already validated for its kind.
+    /// Change a channel; what is `None` stays.
     SetChannel {
         /// Which.
         channel: ChannelId,
         /// Its new name.
-        name: Option<Box<str>>,
+        name: Option<ChannelName>,
         /// Its new settings, in place of all it had.
-        settings: Option<ChannelSettings>,
+        settings: Option<Settings>,
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
@@ -162,7 +163,7 @@ pub struct NewKey {
     pub hint: Box<str>,
 }
 
-/// A channel to be made; kind and settings are already validated by the room of channels.
+/// A channel to be made.
 #[derive(Clone, Debug)]
 pub struct NewChannel {
     /// Its UUID.
@@ -170,11 +171,9 @@ pub struct NewChannel {
     /// Whose it is.
     pub project: ProjectId,
     /// Its name.
-    pub name: Box<str>,
-    /// The name of its kind.
-    pub kind: Box<str>,
-    /// What the kind needs.
-    pub settings: ChannelSettings,
+    pub name: ChannelName,
+    /// How it notifies.
+    pub settings: Settings,
 }
 
 /// What a command came to, once it is on disk.

@@ -2,22 +2,20 @@
 
 use std::path::Path;
 
-use crate::admin::{self, CheckLimit, Reply, Request};
 use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, ProjectName};
 use crate::engine::Handle;
 use crate::http::BaseUrl;
+use crate::manage::{self, ManageError};
 
 /// The project's name.
 const PROJECT: &str = "default";
 
-/// Makes a project with a ping key, but no API key (contract, Authentication), and says what to do with it.
+/// Makes a project with a ping key, but no API key (docs: protocol), and says what to do with it.
 ///
 /// # Errors
 /// Why the project or the key could not be made.
 pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
-    let name = ProjectName::parse(PROJECT)?;
-    made(handle, Request::CreateProject { name, check_limit: CheckLimit::None, ping_log_limit: DEFAULT_PING_LOG_LIMIT }).await?;
-    let ping_key = made(handle, Request::CreateKey { project: PROJECT.into(), access: Access::Ping }).await?;
+    let ping_key = first_ping_key(handle, ProjectName::parse(PROJECT)?).await.map_err(|error| error.to_string())?;
     let (program, data) = (quoted(&program.to_string_lossy()), quoted(&data.to_string_lossy()));
     let url = quoted(&format!("{}/ping/{ping_key}/my-first-check?create=1", base_url.as_str()));
     Ok(format!(
@@ -27,12 +25,10 @@ pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path,
     ))
 }
 
-async fn made(handle: &Handle, request: Request) -> Result<String, String> {
-    match admin::perform(handle, request).await {
-        Reply::Made(text) => Ok(text),
-        Reply::Invalid(reason) | Reply::Refused(reason) => Err(reason),
-        _ => Err("nothing was made".into()),
-    }
+/// Makes the project and its ping key.
+async fn first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, ManageError> {
+    let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
+    manage::key::create(handle, project.id, Access::Ping).await
 }
 
 /// A word as a POSIX shell reads it back.

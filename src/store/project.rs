@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::channel::{Kind, Settings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 
 /// `projects`: project id -> `ProjectRow`.
 const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
@@ -118,9 +119,9 @@ impl Batch {
         let row = ChannelRow {
             uuid: channel.uuid,
             project: channel.project.0,
-            name: &channel.name,
-            kind: &channel.kind,
-            settings: channel.settings.iter().map(|(key, value)| (&**key, &**value)).collect(),
+            name: channel.name.as_str(),
+            kind: channel.settings.kind().name,
+            settings: channel.settings.pairs().collect(),
         };
         self.put(CHANNELS, channel.id.0, &row)
     }
@@ -194,13 +195,13 @@ impl Snapshot {
     pub fn channels(&self) -> Result<Vec<Channel>, StoreError> {
         self.rows(CHANNELS, |id, bytes| {
             let row: ChannelRow<'_> = record::decode(bytes)?;
+            let kind = Kind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
             Ok(Channel {
                 id: ChannelId(id),
                 uuid: row.uuid,
                 project: ProjectId(row.project),
-                name: row.name.into(),
-                kind: row.kind.into(),
-                settings: row.settings.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
+                name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
+                settings: Settings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
             })
         })
     }

@@ -7,13 +7,14 @@ use uuid::Uuid;
 mod logs;
 
 use super::*;
+use crate::domain::channel::{Kind as ChannelKind, Settings as ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::outcomes::Outcomes;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
-use crate::domain::project::{Channel, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Slug, Tags};
@@ -56,8 +57,9 @@ fn keys() -> [Key; 3] {
 }
 
 fn channel() -> Channel {
-    let settings = Box::new([("to".into(), "root@example.org".into())]);
-    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name: "mail".into(), kind: "email".into(), settings }
+    let (name, kind) = (ChannelName::parse("mail").unwrap(), ChannelKind::named("email").unwrap());
+    let settings = ChannelSettings::parse(kind, [("to", "root@example.org")]).unwrap();
+    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings }
 }
 
 fn check() -> Check {
@@ -257,6 +259,23 @@ fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
             let sentence = format!("the table `{}` holds a row that cannot be read: version {version} is not known", place.0);
             assert_eq!(error.to_string(), sentence);
         }
+    }
+}
+
+#[test]
+fn a_channel_that_its_kind_would_not_take_is_an_error() {
+    for (good, bad, reason) in [
+        ("\u{a5}email", "\u{a5}fmail", "not a kind of channel"),
+        ("root@", "root ", "settings of kind email: to is not one mail address"),
+        ("\u{a4}mail", "\u{a4}m\til", "a channel's name has no control characters"),
+    ] {
+        let (store, latin) = (filled(), |text: &str| text.chars().map(|c| c as u8).collect::<Vec<_>>());
+        let (mut bytes, good) = (row(&store, ROWS[4]), latin(good));
+        let at = bytes.windows(good.len()).position(|part| part == good).unwrap();
+        bytes[at..at + good.len()].copy_from_slice(&latin(bad));
+        put_row(&store, ROWS[4], &bytes);
+        let error = read(&store).unwrap_err().to_string();
+        assert!(error.contains("the table `channels` holds a row that cannot be read") && error.contains(reason), "{error}");
     }
 }
 

@@ -15,7 +15,9 @@ mod update;
 mod upsert;
 mod versions;
 
-use overdue::engine::command::{Command, NewChannel, Outcome};
+use overdue::domain::channel::{Kind, Settings};
+use overdue::domain::project::ChannelName;
+use overdue::manage::channel;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Project, Server};
@@ -31,12 +33,9 @@ impl Server {
 
     /// Makes a channel and returns its UUID.
     async fn channel(&self, project: &Project, name: &str) -> String {
-        let (uuid, kind, settings) = (self.handle.random().uuid(), "email".into(), [("to".into(), "a@b.example".into())].into());
-        let channel = NewChannel { uuid, project: project.id, name: name.into(), kind, settings };
-        match self.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap() {
-            Outcome::Channel(channel) => channel.uuid.to_string(),
-            other => panic!("{other:?}"),
-        }
+        let settings = Settings::parse(Kind::named("email").unwrap(), [("to", "a@b.example")]).unwrap();
+        let channel = channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
+        channel.uuid.to_string()
     }
 
     /// Counts every change of the main project's checks and channels.

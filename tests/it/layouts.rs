@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use overdue::clock::{Clock, ManualClock};
+use overdue::domain::channel::{Kind, Settings};
 use overdue::domain::ping::{Method, Origin, Scheme};
-use overdue::engine::command::{Command, NewChannel, PingRequest, Signal, Target};
+use overdue::domain::project::ChannelName;
+use overdue::engine::command::{Command, PingRequest, Signal, Target};
 use overdue::engine::{self, Config, Thresholds};
 use overdue::http;
+use overdue::manage::channel;
 use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium};
 use serde_json::{Value, json};
@@ -96,9 +99,8 @@ async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
         ),
         ("", "webhook", vec![("method", "GET"), ("up-url", "https://example.org/")]),
     ] {
-        let settings = settings.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        let channel = NewChannel { uuid: site.handle.random().uuid(), project: main.id, name: name.into(), kind: kind.into(), settings };
-        site.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap();
+        let settings = Settings::parse(Kind::named(kind).unwrap(), settings).unwrap();
+        channel::create(&site.handle, main.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
     }
     let mut uuids = Vec::new();
     for body in [

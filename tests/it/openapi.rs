@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use overdue::engine::command::{Command, NewChannel};
+use overdue::domain::channel::{Kind, Settings};
+use overdue::domain::project::ChannelName;
+use overdue::manage::channel;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, project};
@@ -132,9 +134,8 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let other = project(&server.handle, "other").await;
     let keys = [("X-Api-Key", other.rw.as_str())];
     let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
-    let channel =
-        NewChannel { uuid: uuid::Uuid::nil(), project: server.main.id, name: "".into(), kind: "sms".into(), settings: Box::new([]) };
-    server.handle.call(Command::CreateChannel(Box::new(channel))).await.unwrap().unwrap();
+    let settings = Settings::parse(Kind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
     let names = BTreeMap::from([
         ("busy", uuid),

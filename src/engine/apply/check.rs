@@ -104,7 +104,7 @@ impl WorkingState {
         // A request may list half a million items: each must cost one look-up.
         let mut fitting = HashMap::<Box<str>, BTreeSet<ChannelId>>::new();
         for channel in channels.values() {
-            for key in [channel.name.clone(), channel.uuid.to_string().into()] {
+            for key in [Box::from(channel.name.as_str()), channel.uuid.to_string().into()] {
                 fitting.entry(key).or_default().insert(channel.id);
             }
         }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
+use crate::domain::channel::Settings;
 use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, ChannelSettings, Key, KeyUse, Project, ProjectName};
+use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -74,13 +75,13 @@ impl WorkingState {
     }
 
     pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
-        let NewChannel { uuid, project, name, kind, settings } = request;
+        let NewChannel { uuid, project, name, settings } = request;
         self.state.project(project).ok_or(Refusal::NotFound)?;
         let id = ChannelId(self.next_id());
-        Ok(self.put_channel(Channel { id, uuid, project, name, kind, settings }))
+        Ok(self.put_channel(Channel { id, uuid, project, name, settings }))
     }
 
-    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<Box<str>>, settings: Option<ChannelSettings>) -> Applied {
+    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<Settings>) -> Applied {
         let channel = self.state.projects().find_map(|project_state| project_state.channels.get(&id)).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);

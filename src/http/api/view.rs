@@ -152,7 +152,7 @@ fn write_channels(out: &mut String, check: &Check, channels: &Channels) {
 /// Writes a channel without its settings.
 pub(crate) fn write_channel(out: &mut String, channel: &Channel) {
     let mut object = Object::begin(out);
-    object.plain("id", |out| write_uuid(channel.uuid, out)).text("name", &channel.name).text("kind", &channel.kind);
+    object.plain("id", |out| write_uuid(channel.uuid, out)).text("name", channel.name.as_str()).text("kind", channel.settings.kind().name);
     object.end();
 }
 

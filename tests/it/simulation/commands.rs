@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use overdue::domain::channel;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::{ChannelSettings, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
+use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
@@ -96,7 +97,6 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             uuid: dice.random().uuid(),
             project,
             name: channel_name(dice),
-            kind: "email".into(),
             settings: channel_settings(dice),
         })),
         57..62 => Command::SetChannel {
@@ -194,12 +194,13 @@ fn name(dice: &Dice) -> ProjectName {
     ProjectName::parse(dice.pick(&["one", "two", "three", "four", "five"])).unwrap()
 }
 
-fn channel_name(dice: &Dice) -> Box<str> {
-    dice.pick(&["", "mail", "hook"]).into()
+fn channel_name(dice: &Dice) -> ChannelName {
+    ChannelName::parse(dice.pick(&["", "mail", "hook"])).unwrap()
 }
 
-fn channel_settings(dice: &Dice) -> ChannelSettings {
-    Box::new([("to".into(), dice.pick(&["root@example.org", "ops@example.org"]).into())])
+fn channel_settings(dice: &Dice) -> channel::Settings {
+    let to = dice.pick(&["root@example.org", "ops@example.org"]);
+    channel::Settings::parse(channel::Kind::named("email").unwrap(), [("to", to)]).unwrap()
 }
 
 fn slug(dice: &Dice) -> Slug {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use overdue::domain::channel::Settings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
-use overdue::domain::project::{self, ChannelSettings, Secret};
+use overdue::domain::project::{self, ChannelName, Secret};
 use overdue::domain::status::Status;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use uuid::Uuid;
@@ -26,8 +27,8 @@ pub(crate) struct Project {
 pub(crate) struct Channel {
     pub(crate) project: u64,
     pub(crate) uuid: Uuid,
-    pub(crate) name: String,
-    pub(crate) settings: ChannelSettings,
+    pub(crate) name: ChannelName,
+    pub(crate) settings: Settings,
 }
 
 /// What of a check's settings decides about nothing but its place in lists.
@@ -213,7 +214,7 @@ impl Model {
             Command::CreateChannel(request) => {
                 self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
                 let (project, uuid, settings) = (request.project.0, request.uuid, request.settings.clone());
-                let channel = Channel { project, uuid, name: request.name.as_ref().into(), settings };
+                let channel = Channel { project, uuid, name: request.name.clone(), settings };
                 let id = self.id();
                 self.channels.insert(id, channel);
                 Ok(Answered::Channel(id))
@@ -221,7 +222,7 @@ impl Model {
             Command::SetChannel { channel: id, name, settings } => {
                 let channel = self.channels.get_mut(&id.0).ok_or(Refusal::NotFound)?;
                 if let Some(name) = name {
-                    channel.name = name.as_ref().into();
+                    channel.name.clone_from(name);
                 }
                 if let Some(settings) = settings {
                     channel.settings.clone_from(settings);
@@ -368,7 +369,7 @@ impl Model {
                     if item.is_empty() {
                         return Err(Refusal::EmptyChannel);
                     }
-                    let names = |channel: &Channel| channel.name == **item || channel.uuid.to_string() == **item;
+                    let names = |channel: &Channel| channel.name.as_str() == &**item || channel.uuid.to_string() == **item;
                     match own.iter().filter(|(_, channel)| names(channel)).collect::<Vec<_>>().as_slice() {
                         [] => return Err(Refusal::InvalidChannel(item.clone())),
                         [(id, _)] => chosen.insert(**id),

@@ -44,7 +44,7 @@ pub(crate) fn memory<'a>(
         same!(found.check_limit, expected.check_limit, "check limit of project {id}");
         same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
         let found = project_state.channels.values();
-        let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_ref(), &channel.settings)).collect();
+        let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
         let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
         let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
         same!(channels, own, "channels of project {id}");

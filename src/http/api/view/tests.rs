@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::channel::{Kind as ChannelKind, Settings as ChannelSettings};
 use crate::domain::check::{CheckState, Filters, Settings};
 use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::ping::{Kind, Method, Scheme};
+use crate::domain::project::ChannelName;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
 use crate::domain::text::{Keywords, Name, Slug, Tags};
@@ -26,11 +28,10 @@ fn shown(view: View<'_>, check: &Check, members: Members, channels: &Channels, n
 }
 
 fn channel(id: u64, uuid: u128) -> (ChannelId, Arc<Channel>) {
-    let (name, kind) = ("On \"call\"".into(), "sms".into());
-    (
-        ChannelId(id),
-        Arc::new(Channel { id: ChannelId(id), uuid: Uuid::from_u128(uuid), project: ProjectId(1), name, kind, settings: [].into() }),
-    )
+    let name = ChannelName::parse("On \"call\"").unwrap();
+    let settings = ChannelSettings::parse(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let id = ChannelId(id);
+    (id, Arc::new(Channel { id, uuid: Uuid::from_u128(uuid), project: ProjectId(1), name, settings }))
 }
 
 fn full() -> Settings {

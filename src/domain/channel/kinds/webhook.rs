@@ -1,0 +1,33 @@
+//! Channels that make an HTTP request.
+
+use crate::domain::channel::{Field, Form, Kind, Need, Settings};
+
+pub(in crate::domain::channel) static WEBHOOK: Kind = Kind {
+    name: "webhook",
+    fields: &[
+        Field { key: "down-url", form: Form::Url, need: Need::Optional, help: "requested when a check goes down" },
+        Field { key: "up-url", form: Form::Url, need: Need::Optional, help: "requested when it is up again" },
+        Field {
+            key: "method",
+            form: Form::Choice(&["GET", "POST", "PUT"]),
+            need: Need::Default {
+                value: |settings| if settings.get("body").is_some() { "POST" } else { "GET" },
+                words: "POST with a body, else GET",
+            },
+            help: "method",
+        },
+        Field { key: "body", form: Form::Text(10_000), need: Need::Optional, help: "body of the request" },
+        Field { key: "header.NAME", form: Form::Header, need: Need::Optional, help: "a header of the request" },
+    ],
+    rule,
+};
+
+fn rule(settings: &Settings) -> Result<(), &'static str> {
+    if settings.get("down-url").or(settings.get("up-url")).is_none() {
+        return Err("there is no URL; give down-url=URL, up-url=URL or both");
+    }
+    if settings.get("method") == Some("GET") && settings.get("body").is_some() {
+        return Err("method GET carries no body; give method=POST or method=PUT, or leave body out");
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! What a channel is set to: keys and values that the table of its kind took, once, when they came in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::value;
+use super::{Form, Kind, Need};
+
+/// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
+pub const MASK: &str = "***";
+
+/// Most settings that are looked at; no kind has use for as many.
+const MOST_SETTINGS: usize = 64;
+
+/// What a channel of some kind needs to notify. Each value is sound and so is the whole, what was left out has its default.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    kind: &'static Kind,
+    /// By key, in its one spelling.
+    values: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl Settings {
+    /// Settings of a new channel, from keys and values as somebody gave them.
+    ///
+    /// # Errors
+    /// For a key that the kind does not have or that comes twice, a missing one, a value that could not be sent, and [`MASK`] in
+    /// place of a secret, since none is stored yet.
+    pub fn parse<K, V>(kind: &'static Kind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    where
+        K: AsRef<str>,
+        V: Into<Box<str>>,
+    {
+        Self::read(kind, pairs)?.unmasked(None)
+    }
+
+    /// Settings that take the place of these. [`MASK`] as the value of a secret keeps what is stored, but only while every request
+    /// goes to a server that has been given that secret before.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse), and when a stored secret would go to another server.
+    pub fn replaced<K, V>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    where
+        K: AsRef<str>,
+        V: Into<Box<str>>,
+    {
+        Self::read(self.kind, pairs)?.unmasked(Some(self))
+    }
+
+    /// Settings from what [`pairs`](Self::pairs) gave, as the file keeps it.
+    ///
+    /// # Errors
+    /// For a key that the kind does not have or that comes twice, a missing one, and a value that could not be sent.
+    pub fn read<K, V>(kind: &'static Kind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    where
+        K: AsRef<str>,
+        V: Into<Box<str>>,
+    {
+        let refused = |problem| SettingsError { kind, problem };
+        let mut settings = Self { kind, values: BTreeMap::new() };
+        for (key, value) in pairs {
+            settings.insert(key.as_ref(), value.into()).map_err(refused)?;
+        }
+        settings.values.retain(|key, value| !value.is_empty() || !kind.field(key).is_some_and(|field| field.drops_empty()));
+        settings.complete().map_err(refused)?;
+        (kind.rule)(&settings).map_err(|problem| refused(problem.into()))?;
+        Ok(settings)
+    }
+
+    fn insert(&mut self, key: &str, value: Box<str>) -> Result<(), String> {
+        let Some(field) = self.kind.field(key) else {
+            let keys: Vec<_> = self.kind.fields.iter().map(|field| field.key).collect();
+            return Err(format!("there is no setting {key:?}; use {}", keys.join(", ")));
+        };
+        if self.values.len() == MOST_SETTINGS {
+            return Err(format!("more than {MOST_SETTINGS} settings; give fewer"));
+        }
+        field.check(key, &value)?;
+        let spelling = field.spelling(key);
+        let case = if matches!(field.form, Form::Header) { ", upper and lower case being the same" } else { "" };
+        match self.values.insert(spelling, value) {
+            Some(_) => Err(format!("{key:?} is given twice{case}; give it once")),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives what was left out its default, or refuses to do without it.
+    fn complete(&mut self) -> Result<(), String> {
+        for field in self.kind.fields {
+            match field.need {
+                _ if self.values.contains_key(field.key) => {}
+                Need::Required => return Err(format!("{key} is missing; give {key}={}", field.placeholder(), key = field.key)),
+                Need::Default { value, .. } => {
+                    self.values.insert(field.key.into(), value(self).into());
+                }
+                Need::Optional => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts stored secrets where their masks are.
+    fn unmasked(mut self, stored: Option<&Self>) -> Result<Self, SettingsError> {
+        let kind = self.kind;
+        let refused = |problem| SettingsError { kind, problem };
+        let elsewhere = stored.and_then(|stored| self.origins().find(|(_, origin)| !stored.origins().any(|(_, old)| old == *origin)));
+        let elsewhere = elsewhere.map(|(key, _)| key.to_owned());
+        for (key, value) in &mut self.values {
+            if **value != *MASK || !kind.field(key).is_some_and(|field| field.is_secret()) {
+                continue;
+            }
+            let Some(secret) = stored.and_then(|stored| stored.values.get(key)) else {
+                return Err(refused(format!("{key:?} is {MASK}, which stands for a stored value, and none is stored; give the value")));
+            };
+            if let Some(url) = elsewhere {
+                return Err(refused(format!("{url} names another server, which gets no stored secret; give {key:?} anew, not {MASK}")));
+            }
+            value.clone_from(secret);
+        }
+        Ok(self)
+    }
+
+    /// The servers that requests go to, with the keys that name them.
+    fn origins(&self) -> impl Iterator<Item = (&str, String)> {
+        let is_url = |key: &str| self.kind.field(key).is_some_and(|field| matches!(field.form, Form::Url));
+        self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, value::origin(url)?)))
+    }
+
+    /// The kind they are for.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// The value of a key of the kind; `None` if it was left out.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        debug_assert!(self.kind.field(key).is_some(), "{} has no field {key}", self.kind.name);
+        self.values.get(key).map(|value| &**value)
+    }
+
+    /// All keys and values, secrets in the clear.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// All keys and values as they may be shown, with [`MASK`] in place of secrets.
+    pub fn masked(&self) -> impl Iterator<Item = (&str, &str)> {
+        let is_secret = |key: &str| self.kind.field(key).is_none_or(|field| field.is_secret());
+        self.pairs().map(move |(key, value)| (key, if is_secret(key) { MASK } else { value }))
+    }
+}
+
+/// Without the values, some of which are secrets.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settings({}, ..)", self.kind.name)
+    }
+}
+
+/// Why settings were refused and what to do. Values are not repeated, since they may be secrets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingsError {
+    kind: &'static Kind,
+    problem: String,
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "settings of kind {}: {}", self.kind.name, self.problem)
+    }
+}
+
+impl std::error::Error for SettingsError {}

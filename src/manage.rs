@@ -1,0 +1,27 @@
+//! What an owner of the service does with projects, keys and channels, once for every door that offers it.
+//!
+//! Names and secrets are drawn here. What a function makes or changes is on disk when it returns.
+
+pub mod channel;
+mod error;
+pub mod key;
+pub mod project;
+
+pub use error::ManageError;
+
+use crate::engine::Handle;
+use crate::engine::command::{Command, Outcome, Refusal};
+
+/// Has the writer do it, and waits until it is on disk.
+async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageError> {
+    match handle.call(command).await {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
+        // What other refusals are about no command of this room contains.
+        Ok(Err(_)) => Err(ManageError::Gone),
+        Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

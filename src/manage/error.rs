@@ -1,0 +1,83 @@
+//! Why something was not done, and what to do about it.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::domain::channel::SettingsError;
+use crate::engine::command::Unavailable;
+
+/// Names that a message lists.
+const FEW_NAMES: usize = 20;
+
+/// Why something was not done. Nothing was changed, unless the variant says otherwise.
+#[derive(Debug)]
+pub enum ManageError {
+    /// No project has that name or UUID.
+    NoProject {
+        /// What was asked for.
+        wanted: String,
+        /// The names there are.
+        names: Vec<String>,
+    },
+    /// No key has that number.
+    NoKey(u64),
+    /// No channel has that name or UUID.
+    NoChannel(String),
+    /// Several channels have that name.
+    AmbiguousChannel {
+        /// The name.
+        wanted: String,
+        /// Those that have it.
+        uuids: Vec<Uuid>,
+    },
+    /// Another project has that name.
+    ProjectNameTaken,
+    /// The kind of the channel does not take these settings.
+    Settings(SettingsError),
+    /// It was removed between being found and being changed.
+    Gone,
+    /// No key came of the random characters.
+    NotDrawn,
+    /// The writer did not answer; for [`Unavailable::Storage`] the change may or may not have been made.
+    Unavailable(Unavailable),
+}
+
+impl fmt::Display for ManageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProject { wanted, names } if names.is_empty() => {
+                write!(f, "there is no project {wanted:?}, nor any other; `project create` makes one")
+            }
+            Self::NoProject { wanted, names } => write!(f, "there is no project {wanted:?}; there are: {}", few(names)),
+            Self::NoKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
+            Self::NoChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
+            Self::AmbiguousChannel { wanted, uuids } => {
+                write!(f, "{} channels are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+            }
+            Self::ProjectNameTaken => f.write_str("there is a project of that name already; choose another name"),
+            Self::Settings(error) => error.fmt(f),
+            Self::Gone => f.write_str("what it is about was removed meanwhile"),
+            Self::NotDrawn => f.write_str("no key could be made; try again"),
+            Self::Unavailable(Unavailable::Busy) => f.write_str("the server has too much to do; nothing was changed, try again"),
+            Self::Unavailable(Unavailable::Stopping) => f.write_str("the server is stopping; nothing was changed, try again"),
+            Self::Unavailable(Unavailable::Storage) => {
+                f.write_str("the database cannot be written at the moment, the change may or may not have been made; see the server's log")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ManageError {}
+
+impl From<SettingsError> for ManageError {
+    fn from(error: SettingsError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+/// The first names of a list.
+fn few(names: &[impl ToString]) -> String {
+    let shown: Vec<_> = names.iter().take(FEW_NAMES).map(ToString::to_string).collect();
+    shown.join(", ") + if names.len() > FEW_NAMES { ", ..." } else { "" }
+}

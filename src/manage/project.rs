@@ -1,0 +1,78 @@
+//! Projects: sets of checks with keys and channels of their own.
+
+use std::sync::Arc;
+
+use super::{ManageError, submit};
+use crate::domain::ids::ProjectId;
+use crate::domain::project::{Project, ProjectName};
+use crate::engine::Handle;
+use crate::engine::command::{Command, NewProject, Outcome};
+
+/// Characters of the segment that names a project in badge URLs.
+const BADGE_KEY_LENGTH: usize = 22;
+
+/// What of a project changes; what is `None` stays.
+#[derive(Clone, Default)]
+pub struct Changes {
+    /// Its new name.
+    pub name: Option<ProjectName>,
+    /// How many checks it may have, or `Some(None)` for as many as one likes.
+    pub check_limit: Option<Option<u32>>,
+    /// How many pings of each check are kept.
+    pub ping_log_limit: Option<u32>,
+}
+
+/// Makes a project.
+///
+/// # Errors
+/// When another has the name, or the writer does not answer.
+pub async fn create(
+    handle: &Handle,
+    name: ProjectName,
+    check_limit: Option<u32>,
+    ping_log_limit: u32,
+) -> Result<Box<Project>, ManageError> {
+    let uuid = handle.random().uuid();
+    let badge_key = handle.random().url_safe::<BADGE_KEY_LENGTH>().into();
+    let project = NewProject { uuid, name, check_limit, ping_log_limit, badge_key };
+    match submit(handle, Command::CreateProject(Box::new(project))).await? {
+        Outcome::Project(project) => Ok(project),
+        // That command comes to nothing else.
+        _ => Err(ManageError::Gone),
+    }
+}
+
+/// Changes a project.
+///
+/// # Errors
+/// When another has the new name, it is gone, or the writer does not answer.
+pub async fn set(handle: &Handle, project: ProjectId, changes: Changes) -> Result<(), ManageError> {
+    let Changes { name, check_limit, ping_log_limit } = changes;
+    submit(handle, Command::SetProject { project, name, check_limit, ping_log_limit }).await.map(drop)
+}
+
+/// Removes a project with all that belongs to it.
+///
+/// # Errors
+/// When it is gone, or the writer does not answer.
+pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), ManageError> {
+    submit(handle, Command::DeleteProject(project)).await.map(drop)
+}
+
+/// The project of this name or, if there is none, of this UUID.
+///
+/// # Errors
+/// When there is no such project.
+pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, ManageError> {
+    let state = handle.state();
+    let projects = || state.projects().map(|project_state| &project_state.project);
+    let by_name = projects().find(|project| project.name.as_str() == wanted);
+    let found = by_name.or_else(|| projects().find(|project| project.uuid.to_string() == wanted)).cloned();
+    let names = || projects().map(|project| project.name.as_str().into()).collect();
+    found.ok_or_else(|| ManageError::NoProject { wanted: wanted.into(), names: names() })
+}
+
+/// Every project with the number of its checks, oldest first.
+pub fn list(handle: &Handle) -> Vec<(Arc<Project>, usize)> {
+    handle.state().projects().map(|project_state| (Arc::clone(&project_state.project), project_state.checks.len())).collect()
+}
