@@ -1,4 +1,4 @@
-//! What an owner of the service does with projects, keys and channels, once for every door that offers it.
+//! What administrators do with projects, keys and channels, once for every door that offers it.
 //!
 //! Names and secrets are drawn here. What a function makes or changes is on disk when it returns.
 

@@ -9,8 +9,8 @@ use super::{Form, Kind, Need};
 /// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
 pub const MASK: &str = "***";
 
-/// Most settings that are looked at; no kind has use for as many.
-const MOST_SETTINGS: usize = 64;
+/// Most keys that fit one pattern, such as `header.NAME`; no channel has use for as many.
+const MOST_OF_A_PATTERN: usize = 64;
 
 /// What a channel of some kind needs to notify. Each value is sound and so is the whole, what was left out has its default.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,14 +72,15 @@ impl Settings {
             let keys: Vec<_> = self.kind.fields.iter().map(|field| field.key).collect();
             return Err(format!("there is no setting {key:?}; use {}", keys.join(", ")));
         };
-        if self.values.len() == MOST_SETTINGS {
-            return Err(format!("more than {MOST_SETTINGS} settings; give fewer"));
-        }
         field.check(key, &value)?;
         let spelling = field.spelling(key);
         let case = if matches!(field.form, Form::Header) { ", upper and lower case being the same" } else { "" };
         match self.values.insert(spelling, value) {
             Some(_) => Err(format!("{key:?} is given twice{case}; give it once")),
+            // A field without a pattern has one key, which comes once.
+            None if self.values.keys().filter(|key| field.has_key(key)).count() > MOST_OF_A_PATTERN => {
+                Err(format!("{} is given more than {MOST_OF_A_PATTERN} times; give fewer", field.key))
+            }
             None => Ok(()),
         }
     }
