@@ -10,7 +10,7 @@ use crate::manage::{self, ManageError};
 /// The project's name.
 const PROJECT: &str = "default";
 
-/// Makes a project with a ping key, but no API key (docs: protocol), and says what to do with it.
+/// Makes a project with a ping key, but no API key (see [protocol](crate::docs::protocol)), and says what to do with it.
 ///
 /// # Errors
 /// Why the project or the key could not be made.
