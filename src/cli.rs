@@ -135,7 +135,7 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Done => Ok(()),
         Reply::Made(text) => table::lines(&[text]),
         Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
-        Reply::Keys(rows) => table::show(&rows, json, &["ID", "PROJECT", "ACCESS", "CREATED", "KEY"], key::cells),
+        Reply::Keys(rows) => table::show(&rows, json, &key::HEADINGS, key::cells),
         Reply::Channels(rows) => table::show(&rows, json, &["UUID", "PROJECT", "KIND", "NAME", "SETTINGS"], channel::cells),
         Reply::Invalid(reason) => return Err(Failure::usage(reason)),
         Reply::Refused(reason) => return Err(Failure::other(reason)),

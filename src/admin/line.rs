@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version of requests and replies. Both ends must speak the same: they are of one release, or one is told.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
@@ -49,11 +49,11 @@ mod tests {
         let line = String::from_utf8(encode(&request).unwrap()).unwrap();
         assert_eq!(
             line,
-            "{\"version\":1,\"message\":{\"create_project\":{\"name\":\"a\",\"check_limit\":{\"at\":3},\"ping_log_limit\":5}}}\n"
+            "{\"version\":2,\"message\":{\"create_project\":{\"name\":\"a\",\"check_limit\":{\"at\":3},\"ping_log_limit\":5}}}\n"
         );
         assert!(matches!(decode(line.as_bytes()), Ok(Request::CreateProject { ping_log_limit: 5, .. })));
-        let newer = line.replace("\"version\":1", "\"version\":2");
-        assert!(decode::<Request>(newer.as_bytes()).err().unwrap().contains("speaks version 2"));
+        let newer = line.replace("\"version\":2", "\"version\":3");
+        assert!(decode::<Request>(newer.as_bytes()).err().unwrap().contains("speaks version 3"));
     }
 
     #[test]
@@ -61,13 +61,13 @@ mod tests {
         let channel = |settings: &str| format!(r#"{{"create_channel":{{"project":"p","name":"n","settings":{settings}}}}}"#);
         for (message, part) in [
             (r#"{"create_project":{"name":"","check_limit":"none","ping_log_limit":5}}"#.to_owned(), "cannot be empty"),
-            (r#"{"create_key":{"project":"p","access":"all"}}"#.to_owned(), "no such access"),
+            (r#"{"create_key":{"project":"p","access":"all","label":""}}"#.to_owned(), "no such access"),
             (r#"{"revoke_key":{"id":1,"idd":2}}"#.to_owned(), "unknown field `idd`"),
             (r#"{"erase":{}}"#.to_owned(), "unknown variant `erase`"),
             (channel(r#"["fax",[]]"#), "no such kind"),
             (channel(r#"["email",[]]"#), "to is missing"),
         ] {
-            let error = decode::<Request>(format!(r#"{{"version":1,"message":{message}}}"#).as_bytes()).err().unwrap();
+            let error = decode::<Request>(format!(r#"{{"version":2,"message":{message}}}"#).as_bytes()).err().unwrap();
             assert!(error.contains(part), "{message}: {error}");
         }
         for line in ["", "null", "{}", "[1]", "{\"version\":\"1\"}"] {

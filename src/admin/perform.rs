@@ -32,7 +32,7 @@ async fn answer(handle: &Handle, request: Request) -> Result<Reply, ManageError>
         }
         Request::DeleteProject { project } => manage::project::delete(handle, id(&project)?).await.map(|()| Reply::Done),
         Request::ListProjects {} => Ok(list_projects(handle)),
-        Request::CreateKey { project, access } => manage::key::create(handle, id(&project)?, access).await.map(Reply::Made),
+        Request::CreateKey { project, access, label } => manage::key::create(handle, id(&project)?, access, label).await.map(Reply::Made),
         Request::RevokeKey { id } => manage::key::revoke(handle, id).await.map(|()| Reply::Done),
         Request::ListKeys { project, show_ping_keys } => Ok(list_keys(handle, any(project)?, show_ping_keys)),
         Request::CreateChannel { project, name, settings } => {
@@ -67,7 +67,11 @@ fn list_keys(handle: &Handle, project: Option<ProjectId>, show_ping_keys: bool) 
         id: key.id.0,
         project: project.name.as_str().into(),
         access: key.secret.access().name().into(),
+        label: key.label.as_str().into(),
+        hint: key.hint.as_ref().into(),
         created: written(key.created),
+        used: key.used.map(|used| written(used.at)),
+        used_from: key.used.map(|used| used.from),
         key: match &key.secret {
             Secret::Ping(key) if show_ping_keys => Some(key.as_str().into()),
             _ => None,

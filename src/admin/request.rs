@@ -3,12 +3,13 @@
 //! Requests and replies may hold secrets, so they have no `Debug`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::channel::{Kind, Settings};
-use crate::domain::project::{Access, ChannelName, ProjectName};
+use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 
 /// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only one, its name.
 #[derive(Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub enum Request {
         project: String,
         #[serde(with = "form::access")]
         access: Access,
+        #[serde(with = "form::key_label")]
+        label: KeyLabel,
     },
     /// Removes a key.
     RevokeKey { id: u64 },
@@ -135,8 +138,16 @@ pub struct KeyRow {
     pub project: String,
     /// The word of the command line.
     pub access: String,
+    /// What its owner calls it; may be empty.
+    pub label: String,
+    /// Its first characters; empty for a key of release 0.1.
+    pub hint: String,
     /// When it was made, RFC 3339.
     pub created: String,
+    /// When it was last used, RFC 3339, told once in every hour.
+    pub used: Option<String>,
+    /// From where it was used then.
+    pub used_from: Option<IpAddr>,
     /// The key itself, if it is a ping key and was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -185,6 +196,7 @@ mod form {
         |text: Option<String>| { text.map(|text| ProjectName::parse(&text)).transpose() }
     );
     text!(access, Access, |access: &Access| access.name(), |text: String| Access::parse(&text).ok_or("no such access"));
+    text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| KeyLabel::parse(&text));
     text!(channel_name, ChannelName, ChannelName::as_str, |text: String| ChannelName::parse(&text));
     text!(
         optional_channel_name,

@@ -6,7 +6,7 @@ use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as
 use super::Question;
 use super::shared::{AnyProject, Json, OneProject};
 use crate::admin::{KeyRow, Request};
-use crate::domain::project::Access;
+use crate::domain::project::{Access, KeyLabel};
 
 #[derive(Subcommand)]
 pub(super) enum KeyCommand {
@@ -18,6 +18,10 @@ pub(super) enum KeyCommand {
         /// What it opens: the API, what of the API only reads, or pinging by slug
         #[arg(long, env = "OVERDUE_ACCESS", value_parser = access())]
         access: Access,
+
+        /// What you call it, such as the name of who gets it
+        #[arg(long, env = "OVERDUE_LABEL", value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = KeyLabel::parse)]
+        label: KeyLabel,
     },
     /// List the keys, without the keys themselves
     List {
@@ -45,7 +49,7 @@ fn access() -> impl clap::builder::TypedValueParser<Value = Access> {
 impl From<KeyCommand> for Question {
     fn from(command: KeyCommand) -> Self {
         match command {
-            KeyCommand::Create { project: OneProject { project }, access } => Request::CreateKey { project, access }.into(),
+            KeyCommand::Create { project: OneProject { project }, access, label } => Request::CreateKey { project, access, label }.into(),
             KeyCommand::List { project: AnyProject { project }, show_ping_keys, json: Json { json } } => {
                 Self { request: Request::ListKeys { project, show_ping_keys }, json }
             }
@@ -54,7 +58,13 @@ impl From<KeyCommand> for Question {
     }
 }
 
-/// A row of the table.
-pub(super) fn cells(row: &KeyRow) -> [String; 5] {
-    [row.id.to_string(), row.project.clone(), row.access.clone(), row.created.clone(), row.key.clone().unwrap_or_default()]
+/// The headings of the table.
+pub(super) const HEADINGS: [&str; 7] = ["ID", "PROJECT", "ACCESS", "LABEL", "KEY", "CREATED", "LAST USED"];
+
+/// A row of the table. Of a key that is not shown there are its first characters.
+pub(super) fn cells(row: &KeyRow) -> [String; 7] {
+    let hint = if row.hint.is_empty() { String::new() } else { format!("{}...", row.hint) };
+    let used = row.used.iter().zip(row.used_from).map(|(at, from)| format!("{at} from {from}")).collect();
+    let (project, access, label) = (row.project.clone(), row.access.clone(), row.label.clone());
+    [row.id.to_string(), project, access, label, row.key.clone().unwrap_or(hint), row.created.clone(), used]
 }

@@ -13,10 +13,10 @@ use crate::random::Random;
 ///
 /// # Errors
 /// When the project is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, access: Access) -> Result<String, ManageError> {
+pub async fn create(handle: &Handle, project: ProjectId, access: Access, label: KeyLabel) -> Result<String, ManageError> {
     let (secret, text) = draw(handle.random(), access).ok_or(ManageError::NotDrawn)?;
     let hint = text.chars().take(Key::HINT_LENGTH).collect::<String>().into();
-    let key = NewKey { project, secret, label: KeyLabel::default(), hint };
+    let key = NewKey { project, secret, label, hint };
     submit(handle, Command::CreateKey(Box::new(key))).await?;
     Ok(text)
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::{Clock, ManualClock};
 use crate::domain::channel::{Kind, Settings};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Access, ChannelName, KeyHash, PingKey, Project, ProjectName};
+use crate::domain::project::{Access, ChannelName, KeyHash, KeyLabel, PingKey, Project, ProjectName};
 use crate::engine::{self, Ended};
 use crate::random::Random;
 use crate::store::Medium;
@@ -106,7 +106,7 @@ fn projects_are_made_changed_and_deleted() {
     let gone = "what it is about was removed meanwhile";
     assert_eq!(refused(service.run(project::delete(handle, two.id))), gone);
     assert_eq!(refused(service.run(project::set(handle, two.id, project::Changes::default()))), gone);
-    assert_eq!(refused(service.run(key::create(handle, two.id, Access::Ping))), gone);
+    assert_eq!(refused(service.run(key::create(handle, two.id, Access::Ping, KeyLabel::default()))), gone);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn keys_are_told_once_and_stored_hashed() {
     let service = Service::new();
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
-    let create = |project: &Project, access| service.run(key::create(handle, project.id, access)).unwrap();
+    let create = |project: &Project, access| service.run(key::create(handle, project.id, access, KeyLabel::default())).unwrap();
     let (write, read, ping) = (create(&one, Access::ReadWrite), create(&one, Access::ReadOnly), create(&two, Access::Ping));
     assert_eq!((write.len(), read.len(), ping.len()), (32, 32, 22));
     let access = |key: &str| handle.state().key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access());

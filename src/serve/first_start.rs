@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, ProjectName};
+use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, KeyLabel, ProjectName};
 use crate::engine::Handle;
 use crate::http::BaseUrl;
 use crate::manage::{self, ManageError};
@@ -28,7 +28,7 @@ pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path,
 /// Makes the project and its ping key.
 async fn first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, ManageError> {
     let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
-    manage::key::create(handle, project.id, Access::Ping).await
+    manage::key::create(handle, project.id, Access::Ping, KeyLabel::default()).await
 }
 
 /// A word as a POSIX shell reads it back.

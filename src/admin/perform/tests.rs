@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::channel::{Kind, Settings};
-use crate::domain::project::{Access, ChannelName, ProjectName};
+use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
 
 fn made(service: &Service, request: Request) -> String {
@@ -45,7 +45,10 @@ fn lists_show_ping_keys_when_asked_and_api_keys_never() {
     let service = Service::new();
     create_project(&service, "one");
     create_project(&service, "two");
-    let create = |project: &str, access| made(&service, Request::CreateKey { project: project.into(), access });
+    let create = |project: &str, access| {
+        let label = KeyLabel::parse("CI").unwrap();
+        made(&service, Request::CreateKey { project: project.into(), access, label })
+    };
     let (write, read, ping) = (create("one", Access::ReadWrite), create("one", Access::ReadOnly), create("two", Access::Ping));
     let list =
         |project: Option<&str>, show_ping_keys| json(&service, Request::ListKeys { project: project.map(Into::into), show_ping_keys });
@@ -54,7 +57,8 @@ fn lists_show_ping_keys_when_asked_and_api_keys_never() {
     assert!(![&write, &read, &ping].into_iter().any(|key| all.contains(key.as_str())));
     let shown = list(None, true);
     assert!(shown.contains(&ping) && !shown.contains(&write) && !shown.contains(&read));
-    assert_eq!(list(Some("two"), false), r#"{"keys":[{"id":5,"project":"two","access":"ping","created":"2026-09-21T14:13:20+00:00"}]}"#);
+    let row = r#"{"keys":[{"id":5,"project":"two","access":"ping","label":"CI","hint":"HINT","created":"2026-09-21T14:13:20+00:00","used":null,"used_from":null}]}"#;
+    assert_eq!(list(Some("two"), false), row.replace("HINT", &ping[..4]));
     assert!(list(Some("three"), false).contains("there is no project"));
     assert_eq!(json(&service, Request::RevokeKey { id: 3 }), r#""done""#);
     assert!(json(&service, Request::RevokeKey { id: 3 }).starts_with(r#"{"refused":"there is no key 3"#));
