@@ -4,12 +4,13 @@ use std::ops::RangeInclusive;
 
 use hyper::Uri;
 
-use super::json::write_array;
+use super::json::{Object, write_array};
 use super::view::write_flip;
 use super::{Call, CheckRef};
 use crate::domain::moment::Moment;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
+use crate::http::route::Version;
 
 /// UNIX times that a query may name.
 const TIMES: RangeInclusive<i64> = 0..=10_000_000_000;
@@ -22,7 +23,16 @@ pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Faul
     let flips = call.read(move |handle| handle.flips(&check, from)).await?;
     let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
     let mut out = String::new();
-    write_array(&mut out, shown, |(at, direction), out| write_flip(out, at, direction));
+    let write = |out: &mut String| write_array(out, shown, |(at, direction), out| write_flip(out, at, direction));
+    match call.version {
+        // As Healthchecks answers: clients of these versions look for the member.
+        Version::V1 | Version::V2 => {
+            let mut object = Object::begin(&mut out);
+            object.with("flips", write);
+            object.end();
+        }
+        Version::V3 => write(&mut out),
+    }
     Ok(reply::json(out))
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{path, refused};
+use super::{path, refused, text};
 use crate::server::{START, Server};
 
 /// The flips of a check as UNIX times from the start of the test, those that go down negative.
@@ -82,6 +82,26 @@ async fn filters_compare_the_exact_moment_and_combine() {
         (format!("?start={}&end={}", start + 30, start + 20), vec![]),
     ] {
         assert_eq!(flips(&server, &check, &query).await, wanted, "{query}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn older_versions_wrap_the_array_in_an_object() {
+    let server = Server::start().await;
+    let check = server.check(json!({})).await;
+    server.ping(&check, "").await;
+    server.ping(&check, "/fail").await;
+    let flips = json!([{ "timestamp": "2026-11-20T10:00:00+00:00", "up": 0 }]);
+    let unique = server.keyed(&server.main.ro, "GET", &format!("/api/v3{}", path(&check, "")), "").await.json();
+    let paths = [path(&check, "/flips/"), path(&check, "/flips"), format!("/checks/{}/flips/", text(&unique, "unique_key"))];
+    for path in paths {
+        for (version, wanted) in [("v1", json!({ "flips": flips })), ("v2", json!({ "flips": flips })), ("v3", flips.clone())] {
+            let answer = server.keyed(&server.main.ro, "GET", &format!("/api/{version}{path}"), "").await;
+            assert_eq!((answer.status, answer.json()), (200, wanted), "{version} {path}");
+        }
+        let none = server.keyed(&server.main.ro, "GET", &format!("/api/v1{path}?end=0"), "").await;
+        assert_eq!(none.json(), json!({ "flips": [] }), "{path}");
     }
     server.stop().await;
 }
