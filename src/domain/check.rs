@@ -11,7 +11,7 @@ use super::outcomes::{Outcome, Outcomes};
 use super::ping::{Kind, Meaning};
 use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
-use super::text::{Keywords, Name, Seconds, Slug, Tags};
+use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
 
 /// When keyword filtering is on, and what no match means.
@@ -37,7 +37,7 @@ pub struct Settings {
     /// Its tags.
     pub tags: Tags,
     /// Its description.
-    pub desc: Box<str>,
+    pub desc: Description,
     /// The period of a Simple check; kept, though unused, while there is a schedule.
     pub timeout: Seconds,
     /// How late it may be.
@@ -69,7 +69,7 @@ impl Default for Settings {
             name: Name::default(),
             slug: Slug::default(),
             tags: Tags::default(),
-            desc: Box::default(),
+            desc: Description::default(),
             timeout: Seconds::DAY,
             grace: Seconds::HOUR,
             schedule: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::check::Settings;
 use super::ids::ChannelId;
 use super::schedule::Schedule;
-use super::text::{Keywords, Name, Seconds, Slug, Tags};
+use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
 
 /// The channels a request asks for.
@@ -24,7 +24,7 @@ pub struct Edit {
     pub name: Option<Name>,
     pub slug: Option<Slug>,
     pub tags: Option<Tags>,
-    pub desc: Option<Box<str>>,
+    pub desc: Option<Description>,
     /// As sent, also when a schedule takes precedence over it.
     pub timeout: Option<Seconds>,
     pub grace: Option<Seconds>,

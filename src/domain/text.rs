@@ -1,4 +1,6 @@
-//! Short texts of a check, each a type that holds only what its field takes.
+//! Texts of a check, each a type whose `parse` refuses what is over its limit: see [limits](crate::docs::limits).
+//!
+//! Tags and descriptions had no limit once. So what is stored is read by `stored`, which refuses nothing.
 
 /// Why a text was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +33,8 @@ text! {
     Slug;
     /// A check's tags: one text, kept as sent, of words between spaces.
     Tags;
+    /// A check's description.
+    Description;
     /// A comma-separated keyword list, kept as sent: at most 200 characters.
     Keywords;
 }
@@ -88,8 +92,15 @@ pub(super) fn is_blank(c: char) -> bool {
 }
 
 impl Tags {
-    /// Takes any text.
-    pub fn new(text: &str) -> Self {
+    /// Refuses more than 500 characters and more than 64 tags.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        at_most(text, 500)?;
+        let tags = Self(text.into());
+        if tags.iter().count() > 64 { Err(TextError::TooLong) } else { Ok(tags) }
+    }
+
+    /// Takes what is stored, which may be over the limits of today.
+    pub fn stored(text: &str) -> Self {
         Self(text.into())
     }
 
@@ -101,6 +112,19 @@ impl Tags {
     /// Whether `tag` is one of the tags (exact, case-sensitive). The empty text never is.
     pub fn contains(&self, tag: &str) -> bool {
         self.iter().any(|own| own == tag)
+    }
+}
+
+impl Description {
+    /// Refuses more than 16,384 characters.
+    pub fn parse(text: &str) -> Result<Self, TextError> {
+        at_most(text, 16_384)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Takes what is stored, which may be over the limit of today.
+    pub fn stored(text: &str) -> Self {
+        Self(text.into())
     }
 }
 
@@ -165,6 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn tags_and_descriptions_have_limits_that_stored_ones_may_exceed() {
+        for (tags, fits) in [
+            ("ž".repeat(500), true),
+            ("ž".repeat(501), false),
+            (" ".repeat(500), true),
+            (" ".repeat(501), false),
+            ("a ".repeat(64), true),
+            ("a ".repeat(65), false),
+            (format!("{}\t", "a  ".repeat(64)), true),
+        ] {
+            let parsed = Tags::parse(&tags);
+            assert_eq!(parsed, if fits { Ok(Tags::stored(&tags)) } else { Err(TextError::TooLong) }, "{tags}");
+            assert_eq!(Tags::stored(&tags).as_str(), tags);
+        }
+        let (longest, longer) = ("ž".repeat(16_384), "ž".repeat(16_385));
+        assert_eq!(Description::parse(&longest), Ok(Description::stored(&longest)));
+        assert_eq!(Description::parse(&longer), Err(TextError::TooLong));
+        assert_eq!(Description::stored(&longer).as_str(), longer);
+    }
+
+    #[test]
     fn slugs_take_few_characters() {
         for good in ["", "a", "a-b_9"] {
             assert!(Slug::parse(good).is_ok(), "{good}");
@@ -191,7 +236,7 @@ mod tests {
 
     #[test]
     fn tags_are_words_between_spaces() {
-        let tags = Tags::new("  prod\t db  Ä-1 a\tb ");
+        let tags = Tags::stored("  prod\t db  Ä-1 a\tb ");
         assert_eq!(tags.iter().collect::<Vec<_>>(), ["prod", "db", "Ä-1", "a\tb"]);
         assert!(tags.contains("db") && !tags.contains("DB") && !tags.contains(""));
     }

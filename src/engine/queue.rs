@@ -111,13 +111,13 @@ fn weight(command: &Command) -> usize {
     }
 }
 
-/// Tags, descriptions and lists of channels have no limit of their own but that of the request.
+/// The long fields: a list of channels has no limit but that of the request, a description may have 64 KiB.
 fn edit_weight(edit: &Edit) -> usize {
     let channels = match &edit.channels {
         Some(ChannelChoice::Listed(items)) => items.iter().map(|item| size_of_val(item) + item.len()).sum(),
         Some(ChannelChoice::All) | None => 0,
     };
-    edit.desc.as_ref().map_or(0, |desc| desc.len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len()) + channels
+    edit.desc.as_ref().map_or(0, |desc| desc.as_str().len()) + edit.tags.as_ref().map_or(0, |tags| tags.as_str().len()) + channels
 }
 
 #[cfg(test)]

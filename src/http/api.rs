@@ -79,7 +79,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
         _ => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
     };
     let document = match resource {
-        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_null(&body)?,
+        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing(&body)?,
         _ => Document::parse(&body)?,
     };
     let by_body = || auth::identify(door, document.api_key().unwrap_or_default().as_bytes());

@@ -14,7 +14,7 @@ use crate::domain::moment::Moment;
 use crate::domain::outcomes::Outcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 /// `checks`: check id -> `CheckRow`. A row holds every ping of its check up to its `last_arrival`.
@@ -94,7 +94,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             name: settings.name.as_str(),
             slug: settings.slug.as_str(),
             tags: settings.tags.as_str(),
-            desc: &settings.desc,
+            desc: settings.desc.as_str(),
             timeout: settings.timeout.get() as u32,
             grace: settings.grace.get() as u32,
             schedule: settings.schedule.as_ref().map(|schedule| schedule.text()),
@@ -127,8 +127,8 @@ impl CheckRow<'_> {
         let settings = Settings {
             name: Name::parse(self.name).map_err(|_| "name")?,
             slug: Slug::parse(self.slug).map_err(|_| "slug")?,
-            tags: Tags::new(self.tags),
-            desc: self.desc.into(),
+            tags: Tags::stored(self.tags),
+            desc: Description::stored(self.desc),
             timeout: Seconds::parse(i64::from(self.timeout)).map_err(|_| "timeout")?,
             grace: Seconds::parse(i64::from(self.grace)).map_err(|_| "grace")?,
             schedule: self.schedule.map(Schedule::parse).transpose().map_err(|_| "schedule")?.map(Arc::new),

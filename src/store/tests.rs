@@ -17,7 +17,7 @@ use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
 use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Keywords, Name, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 
 fn store() -> Store {
     Store::open(&Medium::memory()).unwrap()
@@ -66,8 +66,8 @@ fn check() -> Check {
     let settings = Settings {
         name: Name::parse("nightly").unwrap(),
         slug: Slug::parse("n").unwrap(),
-        tags: Tags::new("a b"),
-        desc: "what".into(),
+        tags: Tags::stored("a b"),
+        desc: Description::stored("what"),
         schedule: Some(Arc::new(Schedule::parse("0 3 * * *").unwrap())),
         manual_resume: true,
         failure_kw: Keywords::parse("ERR").unwrap(),

@@ -151,10 +151,12 @@ async fn every_operation_answers_as_described() {
     let (server, names) = furnished().await;
     let mut described = Description::of(&server).await;
     let (rw, ro) = (server.main.rw.as_str(), server.main.ro.as_str());
+    let tags = format!("?{}", "&tag=a".repeat(21));
     let huge = format!("{{\"desc\": \"{}\"}}", "x".repeat(1 << 20));
     for (method, path, name, query, key, body, status) in [
         ("GET", "/checks/", "", "", rw, "", 200),
         ("GET", "/checks/", "", "?tag=a&slug=busy", ro, "", 200),
+        ("GET", "/checks/", "", &tags, rw, "", 400),
         ("GET", "/checks/", "", "", "", "", 401),
         ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"]}"#, 201),
         ("POST", "/checks/", "", "", rw, r#"{"name": "new", "unique": ["name"], "schedule": "daily"}"#, 200),

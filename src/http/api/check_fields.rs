@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 pub(crate) use document::Document;
 
+use crate::domain::check::Settings;
 use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
 use crate::domain::schedule::{Schedule, ScheduleError};
-use crate::domain::text::{Keywords, Name, SecondsError, Slug, Tags, TextError};
+use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags, TextError};
 use crate::domain::timezone::{Timezone, UnknownTimezone};
 use crate::http::route::Version;
 
@@ -115,13 +116,15 @@ pub(crate) struct CheckFields {
 }
 
 impl CheckFields {
-    /// Reads all fields; of several that are wrong the first of the contract's order is told.
-    pub(crate) fn parse(document: &Document<'_>, version: Version) -> Result<Self, FieldError> {
+    /// Reads all fields of a request for a check with these settings, those of a new check on creation. Of several that are wrong the first in the order below is told.
+    ///
+    /// Tags and a description that are over their limits may be sent again as they are stored.
+    pub(crate) fn parse(document: &Document<'_>, version: Version, stored: &Settings) -> Result<Self, FieldError> {
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {
             channels: document.string("channels")?.map(|list| channels(&list)),
-            desc: document.string("desc")?.map(Box::from),
+            desc: document.text("desc", |text| kept_or(text, &stored.desc, Description::as_str, Description::parse))?,
             failure_kw: keywords("failure_kw")?,
             filter_subject: document.boolean("filter_subject")?,
             filter_body: document.boolean("filter_body")?,
@@ -137,7 +140,7 @@ impl CheckFields {
             subject: keywords("subject")?,
             subject_fail: keywords("subject_fail")?,
             success_kw: keywords("success_kw")?,
-            tags: document.string("tags")?.map(|tags| Tags::new(&tags)),
+            tags: document.text("tags", |text| kept_or(text, &stored.tags, Tags::as_str, Tags::parse))?,
             timeout: document.seconds("timeout")?,
             tz: document.text("tz", Timezone::parse)?,
         };
@@ -161,6 +164,16 @@ fn channels(text: &str) -> ChannelChoice {
         "" => ChannelChoice::Listed(Vec::new()),
         list => ChannelChoice::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
     }
+}
+
+/// The stored value if `text` is what it says, else what `parse` makes of it.
+fn kept_or<T: Clone>(
+    text: &str,
+    stored: &T,
+    as_str: impl Fn(&T) -> &str,
+    parse: impl Fn(&str) -> Result<T, TextError>,
+) -> Result<T, TextError> {
+    if text == as_str(stored) { Ok(stored.clone()) } else { parse(text) }
 }
 
 fn post_only(methods: &str) -> Option<bool> {

@@ -10,7 +10,7 @@ use super::etag::List;
 use super::json::{Object, write_array};
 use super::view::{Channels, Members};
 use super::{Call, CheckRef};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, Settings};
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::domain::text::Slug;
@@ -22,11 +22,13 @@ use crate::http::request;
 
 /// Bytes that a check takes in an answer, more or less.
 const CHECK_BYTES: usize = 1024;
+/// Tags that a list may be filtered by: each costs a look at every check (docs: limits).
+const MOST_TAGS: usize = 20;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, now) = (call.handle(), call.caller.project, call.now);
     // Cloned, so that no ping waits while they are written.
-    let checks = Filter::of(&call.head.uri).checks(handle, project);
+    let checks = Filter::of(&call.head.uri)?.checks(handle, project);
     // Read after the checks: whatever channel they name is there, unless it has been deleted since.
     let channels = channels(&handle.state(), project);
     let view = call.view();
@@ -50,17 +52,23 @@ struct Filter {
 
 impl Filter {
     /// Reads the query: an empty slug filters nothing, of several the last counts, and a check must have every tag.
-    fn of(uri: &Uri) -> Self {
-        let mut filter = Self::default();
+    ///
+    /// # Errors
+    /// More tags than [`MOST_TAGS`], repeated ones included.
+    fn of(uri: &Uri) -> Result<Self, Fault> {
+        let (mut filter, mut tags) = (Self::default(), 0);
         for (name, value) in request::query(uri) {
             match name.as_deref() {
                 Some("slug") if value.as_deref() == Some("") => filter.slug = None,
                 Some("slug") => filter.slug = Some(value.and_then(|slug| Slug::parse(&slug).ok())),
-                Some("tag") => drop(filter.tags.insert(value)),
+                Some("tag") => {
+                    tags += 1;
+                    filter.tags.insert(value);
+                }
                 _ => {}
             }
         }
-        filter
+        if tags > MOST_TAGS { Err(Fault::BadRequest("too many tags".into())) } else { Ok(filter) }
     }
 
     /// The checks of a project that fit, oldest first.
@@ -88,7 +96,7 @@ pub(super) fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
 }
 
 pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {
-    let CheckFields { edit, unique } = CheckFields::parse(&call.document, call.version)?;
+    let CheckFields { edit, unique } = CheckFields::parse(&call.document, call.version, &Settings::default())?;
     let random = call.handle().random();
     let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
     change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
@@ -96,7 +104,7 @@ pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {
 
 pub(super) async fn update(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
     let check = call.check(CheckRef::Uuid(uuid))?;
-    let CheckFields { edit, .. } = CheckFields::parse(&call.document, call.version)?;
+    let CheckFields { edit, .. } = CheckFields::parse(&call.document, call.version, &check.settings)?;
     change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 

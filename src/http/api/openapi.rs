@@ -21,6 +21,7 @@ mod tests {
 
     use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
     use super::*;
+    use crate::domain::check::Settings;
     use crate::http::route::{Resource, Version};
 
     fn described() -> Value {
@@ -54,7 +55,7 @@ mod tests {
     fn every_field_of_a_request_is_read() {
         for field in described()["components"]["schemas"]["CheckFields"]["properties"].as_object().unwrap().keys() {
             let body = format!("{{\"{field}\": {{}}}}");
-            let read = CheckFields::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3);
+            let read = CheckFields::parse(&Document::parse(body.as_bytes()).unwrap(), Version::V3, &Settings::default());
             match field.as_str() {
                 "api_key" => assert!(read.is_ok(), "it is read with the key"),
                 "unique" => assert_eq!(read, Err(FieldError::Field("unique", Problem::NotAnArray))),

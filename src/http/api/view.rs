@@ -43,7 +43,7 @@ impl View<'_> {
         let (settings, life, filters) = (&*check.settings, &check.state, check.settings.filters);
         let mut object = Object::begin(out);
         object.text("name", settings.name.as_str()).text("slug", settings.slug.as_str());
-        object.text("tags", settings.tags.as_str()).text("desc", &settings.desc);
+        object.text("tags", settings.tags.as_str()).text("desc", settings.desc.as_str());
         object.number("grace", settings.grace.get()).number("n_pings", life.n_pings);
         object.text("status", self.status(check, now)).boolean("started", life.run.is_some());
         object.plain_or_null("last_ping", life.last_ping, Moment::write_seconds);

@@ -13,7 +13,7 @@ async fn pause_ends_a_run_and_keeps_the_rest() {
     server.clock.advance_secs(5);
     server.ping(&check, "").await;
     server.ping(&check, "/start").await;
-    for body in ["", "null", " null ", "{}", r#"{"name": 1, "timeout": "x"}"#] {
+    for body in ["", "null", " null ", "[]", " [ ]\n", "{}", r#"{"name": 1, "timeout": "x"}"#] {
         let answer = server.api("POST", &path(&check, "/pause"), body).await;
         let paused = answer.json();
         assert_eq!(
@@ -23,7 +23,7 @@ async fn pause_ends_a_run_and_keeps_the_rest() {
         assert_eq!((&paused["n_pings"], &paused["last_duration"], &paused["subject"]), (&json!(3), &json!(5), &json!("ok")));
         assert_eq!(paused["last_ping"], "2026-11-20T10:00:05+00:00");
     }
-    for body in ["[]", "0", "\"null\"", "[null]"] {
+    for body in ["0", "\"null\"", "[null]", "[[]]", "false"] {
         let answer = server.api("POST", &path(&check, "/pause"), body).await;
         refused(&answer, 400, "json validation error: value is not an object");
     }
@@ -40,7 +40,7 @@ async fn resume_makes_a_paused_check_new_again() {
         server.ping(&check, "").await;
         refused(&server.api("POST", &path(&check, "/resume"), "").await, 409, "check is not paused");
         server.api("POST", &path(&check, "/pause"), "").await;
-        let answer = server.api("POST", &path(&check, "/resume"), "null").await;
+        let answer = server.api("POST", &path(&check, "/resume"), if manual { "null" } else { "[]" }).await;
         let resumed = answer.json();
         assert_eq!((answer.status, &resumed["status"], &resumed["last_ping"]), (200, &json!("new"), &json!(null)));
         assert_eq!((&resumed["n_pings"], resumed.get("subject")), (&json!(1), Some(&json!(""))));

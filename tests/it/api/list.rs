@@ -6,7 +6,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, prop, prop_assert_eq, pr
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use super::{path, text};
+use super::{path, refused, text};
 use crate::server::{Answer, Server, project};
 
 fn names(answer: &Answer) -> Vec<String> {
@@ -50,6 +50,9 @@ async fn checks_come_oldest_first_and_pass_every_filter() {
         let answer = server.api("GET", &format!("/checks/{query}"), "").await;
         assert_eq!((answer.status, names(&answer).concat()), (200, wanted.to_owned()), "{query}");
     }
+    let tags = |count| format!("/checks/?slug=x{}", "&tag=prod".repeat(count));
+    assert_eq!(names(&server.api("GET", &tags(20), "").await), ["a", "b"]);
+    refused(&server.api("GET", &tags(21), "").await, 400, "too many tags");
     let other = project(&server.handle, "other").await;
     assert_eq!(server.keyed(&other.rw, "GET", "/api/v3/checks/", "").await.json(), json!({ "checks": [] }));
     server.stop().await;

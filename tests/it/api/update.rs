@@ -1,5 +1,8 @@
 //! `POST /checks/<uuid>`: what is named changes, all at once or not at all.
 
+use overdue::domain::edit::Edit;
+use overdue::domain::text::{Description, Tags};
+use overdue::engine::command::{CheckNames, Command, CreateCheck};
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused, text};
@@ -22,6 +25,29 @@ async fn what_is_not_named_stays() {
         assert_eq!(&answer[name], value, "{name}");
     }
     assert_eq!((&answer["timeout"], &answer["grace"]), (&json!(60), &json!(61)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_stored_over_the_limits_stays() {
+    let server = Server::start().await;
+    let (tags, desc) = ("t ".repeat(300), "d".repeat(20_000));
+    let edit = Edit { tags: Some(Tags::stored(&tags)), desc: Some(Description::stored(&desc)), ..Edit::default() };
+    let names = CheckNames { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
+    let create = CreateCheck { project: server.main.id, edit, unique: Vec::new(), names };
+    server.handle.call(Command::CreateCheck(Box::new(create))).await.unwrap().unwrap();
+    let check = server.api("GET", "/checks/", "").await.json()["checks"][0].clone();
+    assert_eq!((text(&check, "tags"), text(&check, "desc")), (&*tags, &*desc));
+    for (body, status) in [
+        (json!({ "name": "a" }), 200),
+        (json!({ "tags": tags, "desc": desc }), 200),
+        (json!({ "tags": format!("{tags}t") }), 400),
+        (json!({ "desc": format!("{desc}d") }), 400),
+    ] {
+        assert_eq!(server.api("POST", &path(&check, ""), &body.to_string()).await.status, status);
+        let now = server.now(&check).await;
+        assert_eq!((text(&now, "tags"), text(&now, "desc"), text(&now, "name")), (&*tags, &*desc, "a"));
+    }
     server.stop().await;
 }
 

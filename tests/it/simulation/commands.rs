@@ -11,7 +11,7 @@ use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
-use overdue::domain::text::{Keywords, Name, Seconds, Slug, Tags};
+use overdue::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
 use uuid::Uuid;
 
@@ -158,8 +158,8 @@ fn edit(dice: &Dice, model: &Model) -> Edit {
     Edit {
         name: dice.maybe(20, |dice| Name::parse(dice.pick(&["", "night", "day"])).unwrap()),
         slug: dice.maybe(20, slug),
-        tags: dice.maybe(20, |dice| Tags::new(dice.pick(&["", "prod", "prod db"]))),
-        desc: dice.maybe(10, |dice| dice.pick(&["", "what it is"]).into()),
+        tags: dice.maybe(20, |dice| Tags::stored(dice.pick(&["", "prod", "prod db"]))),
+        desc: dice.maybe(10, |dice| Description::stored(dice.pick(&["", "what it is"]))),
         timeout: dice.maybe(30, seconds),
         grace: dice.maybe(30, seconds),
         schedule: dice.maybe(15, schedule),

@@ -8,6 +8,7 @@ use overdue::domain::channel::Settings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::project::{self, ChannelName, Secret};
 use overdue::domain::status::Status;
+use overdue::domain::text::Description;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use uuid::Uuid;
 
@@ -383,7 +384,7 @@ impl Model {
             (edit.name.as_ref().map(|name| name.as_str()), &mut labels.name),
             (edit.slug.as_ref().map(|slug| slug.as_str()), &mut labels.slug),
             (edit.tags.as_ref().map(|tags| tags.as_str()), &mut labels.tags),
-            (edit.desc.as_deref(), &mut labels.desc),
+            (edit.desc.as_ref().map(Description::as_str), &mut labels.desc),
         ];
         for (new, old) in texts {
             if let Some(new) = new {

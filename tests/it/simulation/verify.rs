@@ -86,7 +86,7 @@ fn settings(check: &Check, expected: &model::Check) -> Verdict {
         name: settings.name.as_str().into(),
         slug: settings.slug.as_str().into(),
         tags: settings.tags.as_str().into(),
-        desc: settings.desc.as_ref().into(),
+        desc: settings.desc.as_str().into(),
         channels: settings.channels.iter().map(|channel| channel.0).collect(),
     };
     same!(labels, expected.labels, "labels");

@@ -57,9 +57,9 @@ impl<'a> Document<'a> {
         serde_json::from_str(document.get()).map_err(|_| FieldError::Syntax)
     }
 
-    /// Like [`parse`](Self::parse), but `null` is an empty object too: clients send it to pause and resume.
-    pub(crate) fn parse_or_null(body: &'a [u8]) -> Result<Self, FieldError> {
-        if serde_json::from_slice::<()>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
+    /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to pause and resume.
+    pub(crate) fn parse_or_nothing(body: &'a [u8]) -> Result<Self, FieldError> {
+        if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
 
     fn member(&self, name: &str) -> Option<&'a str> {

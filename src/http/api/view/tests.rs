@@ -10,7 +10,7 @@ use crate::domain::ping::{Kind, Method, Scheme};
 use crate::domain::project::ChannelName;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Keywords, Name, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 const NOON: Moment = Moment::from_micros(1_795_176_000_900_000);
@@ -38,8 +38,8 @@ fn full() -> Settings {
     Settings {
         name: Name::parse("Nightly \"backup\"\u{1}").unwrap(),
         slug: Slug::parse("nightly").unwrap(),
-        tags: Tags::new("prod db"),
-        desc: "line\nline".into(),
+        tags: Tags::stored("prod db"),
+        desc: Description::stored("line\nline"),
         start_kw: Keywords::parse("s").unwrap(),
         success_kw: Keywords::parse("ok").unwrap(),
         failure_kw: Keywords::parse("f").unwrap(),
