@@ -19,9 +19,15 @@ impl Domain {
         }
     }
 
-    /// The domain as it was given; it is compared exactly.
+    /// The domain as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether `other` is this domain: the case of letters does not matter (RFC 5321, section 2.4).
+    fn is(&self, other: &str) -> bool {
+        let lower = |text: &str| text.to_lowercase();
+        self.0.eq_ignore_ascii_case(other) || lower(&self.0) == lower(other)
     }
 }
 
@@ -37,7 +43,7 @@ pub enum Refusal {
 /// Reads a recipient: `<uuid>@DOMAIN`, the UUID in either case, or `<ping key>+<slug>@DOMAIN`.
 pub fn target(recipient: &str, domain: &Domain) -> Result<Target, Refusal> {
     let (mailbox, of) = recipient.rsplit_once('@').ok_or(Refusal::Mailbox)?;
-    if of != domain.as_str() {
+    if !domain.is(of) {
         return Err(Refusal::Domain);
     }
     if let Some(uuid) = hyphenated_uuid(mailbox) {
@@ -107,8 +113,16 @@ mod tests {
     }
 
     #[test]
+    fn the_case_of_a_domain_does_not_matter() {
+        for (own, of) in [("ping.example.org", "PING.Example.ORG"), ("Ping.EXAMPLE.org", "ping.example.org"), ("Přehled.cz", "PŘEHLED.CZ")]
+        {
+            assert_eq!(target(&format!("{UUID}@{of}"), &domain(own)), Ok(Target::Uuid(UUID.parse().unwrap())), "{own} {of}");
+        }
+    }
+
+    #[test]
     fn only_the_own_domain_is_served() {
-        for other in ["elsewhere.example", "PING.example.org", "ping.example.org.", "", " ping.example.org", "a@ping.example.org@x"] {
+        for other in ["elsewhere.example", "ping.example.orG.", "ping.example.org.", "", " ping.example.org", "a@ping.example.org@x"] {
             assert_eq!(target(&format!("{UUID}@{other}"), &domain("ping.example.org")), Err(Refusal::Domain), "{other}");
         }
         for without in ["", UUID, "postmaster"] {

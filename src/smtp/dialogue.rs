@@ -221,6 +221,7 @@ impl Dialogue {
     }
 
     fn command(&mut self, line: &[u8]) -> Answer {
+        let line = &*bracketed(line);
         match Request::parse(&mut line.iter()) {
             Ok(Request::Ehlo { .. }) => {
                 self.greet();
@@ -357,6 +358,22 @@ fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
     let (line, after) = input.split_at(end.map_or(input.len(), |lf| lf + 1));
     *input = after;
     (line, end.is_some())
+}
+
+/// The line of a command. If MAIL or RCPT names an address without angle brackets, they are put around it: RFC 5321 wants them, old
+/// devices leave them out.
+fn bracketed(line: &[u8]) -> Cow<'_, [u8]> {
+    let Some((command, argument)) = line.iter().position(|byte| *byte == b':').and_then(|colon| line.split_at_checked(colon + 1)) else {
+        return line.into();
+    };
+    let words: Vec<_> = command.split(|byte| *byte == b':' || byte.is_ascii_whitespace()).filter(|word| !word.is_empty()).collect();
+    let is =
+        |wanted: [&str; 2]| words.len() == 2 && words.iter().zip(wanted).all(|(word, wanted)| word.eq_ignore_ascii_case(wanted.as_bytes()));
+    let argument = argument.trim_ascii_start();
+    let end = argument.iter().position(u8::is_ascii_whitespace).unwrap_or(argument.len());
+    let (address, rest) = argument.split_at(end);
+    let bare = !address.is_empty() && !address.iter().any(|byte| matches!(byte, b'<' | b'>'));
+    if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) { [command, b"<", address, b">", rest].concat().into() } else { line.into() }
 }
 
 /// Reads a sender without a domain, such as `<root>`: RFC 5321 has none, appliances do, and the sender is only a note here.

@@ -79,6 +79,14 @@ fn commands_are_answered_in_order() {
             format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d@e>\r\nRCPT TO:<>\r\nRCPT TO:<{UUID}>\r\nDATA\r\n"),
             "250 250 550 550 550 503",
         ),
+        // Old devices leave the brackets out.
+        (
+            format!("HELO x\r\nMAIL FROM:ups@example.org\r\nRCPT TO:{UUID}@D\r\nrcpt  to : {UUID}@d \r\nDATA\r\n.\r\n"),
+            "250 250 250 250 354 250",
+        ),
+        (format!("HELO x\r\nMAIL FROM: root SIZE=10\r\nRCPT TO:{UUID}@e\r\nRCPT TO:x\r\nRCPT TO: \r\n"), "250 250 550 550 501"),
+        ("EHLO x\r\nMAIL FROM:a@b SIZE=33554433\r\nMAIL FROM:a@b>\r\nMAIL FROM:<a@b\r\nMAIL TO:a@b\r\n".to_owned(), "250 552 501 501 501"),
+        ("EHLO x\r\nNOOP MAIL FROM:a@b\r\nMAIL FROM:a@b c@d\r\n".to_owned(), "250 250 555"),
         // Out of order.
         ("MAIL FROM:<>\r\nRCPT TO:<x@d>\r\nDATA\r\nNOOP\r\nQUIT\r\n".to_owned(), "503 503 503 250 221"),
         ("EHLO x\r\nRCPT TO:<x>\r\nDATA\r\nMAIL FROM:<>\r\nMAIL FROM:<>\r\nDATA\r\n".to_owned(), "250 503 503 250 503 503"),
@@ -87,10 +95,7 @@ fn commands_are_answered_in_order() {
             "EHLO x\r\nVRFY root\r\nEXPN all\r\nHELP\r\nAUTH PLAIN AGEAYg==\r\nBDAT 3 LAST\r\nSTARTTLS\r\nETRN x\r\n".to_owned(),
             "250 252 502 214 502 502 502 502",
         ),
-        (
-            "GET / HTTP/1.1\r\n\r\nfoo\r\nEHLO\r\nHELO \r\nMAIL\r\nMAIL FROM:a@b\r\nRCPT TO\r\n".to_owned(),
-            "500 500 500 501 501 501 501 501",
-        ),
+        ("GET / HTTP/1.1\r\n\r\nfoo\r\nEHLO\r\nHELO \r\nMAIL\r\nMAIL FROM:\r\nRCPT TO\r\n".to_owned(), "500 500 500 501 501 501 501 501"),
         // Parameters.
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554432 BODY=8BITMIME SMTPUTF8\r\n".to_owned(), "250 250"),
         ("EHLO x\r\nMAIL FROM:<a@b> SIZE=33554433\r\nMAIL FROM:<a@b> SIZE=0\r\n".to_owned(), "250 552 250"),
@@ -125,7 +130,7 @@ fn replies_are_worded_as_promised() {
 fn envelopes_hold_what_was_sent() {
     let mails = format!(
         "EHLO x\r\nMAIL FROM:<a@b>\r\nRCPT TO:<{OTHER}@d>\r\nRCPT TO:<no@d>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n..a\r\n.\r\n\
-         MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:<root>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nb\n.\r\n\r\n.\r\n\
+         MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n.\r\nMAIL FROM:root\r\nRCPT TO:{UUID}@d\r\nDATA\r\nb\n.\r\n\r\n.\r\n\
          MAIL FROM:<jos\u{e9}@b>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n\0\r\n.\r\n"
     );
     let (uuid, other) = (Target::Uuid(UUID.parse().unwrap()), Target::Uuid(OTHER.parse().unwrap()));
