@@ -67,7 +67,7 @@ impl Version {
 pub(crate) struct Endpoint {
     pub(crate) version: Version,
     pub(crate) resource: Resource,
-    /// A list without its final slash: other methods than GET, HEAD and OPTIONS are sent on to the form with it.
+    /// The final slash is missing: other methods than GET, HEAD and OPTIONS are sent on to the form with it.
     pub(crate) slash_missing: bool,
 }
 
@@ -210,7 +210,7 @@ impl Endpoint {
         };
         let resource = Resource::parse(segments)?;
         let ends_in_slash = resource.ends_in_slash();
-        let there_is = slash == ends_in_slash || resource.is_list();
+        let there_is = ends_in_slash || !slash;
         there_is.then_some(Self { version, resource, slash_missing: ends_in_slash && !slash })
     }
 }
@@ -277,13 +277,12 @@ impl Resource {
         !matches!(self, Self::Channels | Self::Pings(_) | Self::PingBody(..))
     }
 
+    /// Whether its address ends in a slash. It is found without the slash too, since clients leave it out.
     fn ends_in_slash(&self) -> bool {
-        self.is_list() || *self == Self::Status
-    }
-
-    /// Lists are also found without their final slash, since clients leave it out.
-    fn is_list(&self) -> bool {
-        matches!(self, Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges)
+        match self {
+            Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges | Self::Status => true,
+            Self::Check(_) | Self::UniqueCheck(_) | Self::Pause(_) | Self::Resume(_) | Self::PingBody(..) => false,
+        }
     }
 }
 

@@ -72,8 +72,7 @@ fn api_paths() {
             let endpoint = Endpoint { version, resource: resource.clone(), slash_missing: false };
             assert_eq!(Route::parse(&format!("/api/{name}{path}")), Some(Route::Api(endpoint.clone())), "{path}");
             let other_form = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
-            let bare_too = path.ends_with('/') && resource != Resource::Status;
-            let wanted = bare_too.then_some(Route::Api(Endpoint { slash_missing: true, ..endpoint }));
+            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { slash_missing: true, ..endpoint }));
             assert_eq!(Route::parse(&format!("/api/{name}{other_form}")), wanted, "{other_form}");
         }
     }
