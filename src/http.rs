@@ -3,6 +3,7 @@
 pub mod api;
 mod badge;
 mod body;
+mod client;
 mod ping;
 mod reply;
 mod request;
@@ -24,8 +25,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::accept::{accept, stopped};
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
+use client::Client;
 use reply::{Fault, Reply};
-use request::Client;
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
 
@@ -34,7 +35,7 @@ use route::Route;
 pub struct Config {
     /// Where the service is reached; URLs in answers begin with it.
     pub base_url: BaseUrl,
-    /// Peers whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+    /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` are believed.
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// API requests a minute for each key; 0: no limit.
     pub api_rate: u32,
@@ -132,7 +133,7 @@ impl Server {
         }
         Ok(match Route::parse(path) {
             Some(Route::Ping(to)) => {
-                let client = Client::of(&request, peer, &door.config.trusted_proxies);
+                let client = Client::of(request.headers(), peer, &door.config.trusted_proxies);
                 ping::answer(door, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(door, endpoint, request).await,

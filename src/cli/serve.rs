@@ -21,7 +21,7 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
 
-    /// Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; may be given several times
+    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times
     #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     trusted_proxy: Vec<IpNet>,
 

@@ -1,19 +1,11 @@
-//! What a request says about itself besides its path: where it came from, its query, and the address we are reached at.
+//! The URL of a request: how long it may be, where the service lies in it, and its query.
 
-use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use hyper::header::HeaderName;
-use hyper::{Request, Uri};
-use ipnet::IpNet;
-
-use crate::domain::ping::Scheme;
+use hyper::Uri;
 
 /// Bytes of path and query; longer ones are answered 414.
 pub(crate) const URL_BYTES: usize = 8 << 10;
-
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Where the service is reached, without a slash at the end; it may have a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,36 +59,6 @@ impl BaseUrl {
     }
 }
 
-/// Who sent a request, as far as a trusted proxy or the connection says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Client {
-    pub(crate) addr: IpAddr,
-    pub(crate) scheme: Scheme,
-}
-
-impl Client {
-    /// The forwarded address and scheme if the peer is a trusted proxy, else those of the connection.
-    pub(crate) fn of<B>(request: &Request<B>, peer: SocketAddr, trusted: &[IpNet]) -> Self {
-        let peer = peer.ip().to_canonical();
-        if !trusted.iter().any(|net| net.contains(&peer)) {
-            return Self { addr: peer, scheme: Scheme::Http };
-        }
-        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-        let scheme = match header(FORWARDED_PROTO) {
-            Some("https") => Scheme::Https,
-            _ => Scheme::Http,
-        };
-        let addr = header(FORWARDED_FOR).and_then(|list| forwarded_address(list.split(',').next()?.trim()));
-        Self { addr: addr.unwrap_or(peer), scheme }
-    }
-}
-
-/// An address, or an IPv4 address with a port.
-fn forwarded_address(entry: &str) -> Option<IpAddr> {
-    let with_port = || entry.parse::<SocketAddr>().ok().filter(SocketAddr::is_ipv4).map(|socket| socket.ip());
-    entry.parse().ok().or_else(with_port)
-}
-
 /// The decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.
 pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
     let parts = uri.query().unwrap_or_default().split('&').filter(|part| !part.is_empty());
@@ -115,11 +77,6 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn request(headers: &[(&str, &str)]) -> Request<()> {
-        let builder = headers.iter().fold(Request::builder().uri("/"), |builder, (name, value)| builder.header(*name, *value));
-        builder.body(()).unwrap()
-    }
-
     #[test]
     fn base_urls_may_have_a_path_and_lose_the_last_slash() {
         for (text, kept, inner) in [
@@ -133,30 +90,6 @@ mod tests {
         for bad in ["", "localhost:8000", "ftp://example.org", "http://", "http://u@h", "http://h/?q", "http://h/#f", "/sub"] {
             assert_eq!(bad.parse::<BaseUrl>(), Err(BaseUrlError), "{bad}");
         }
-    }
-
-    #[test]
-    fn forwarded_headers_count_from_trusted_proxies_only() {
-        let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap()];
-        let from = |peer: &str, headers: &[(&str, &str)]| {
-            let client = Client::of(&request(headers), SocketAddr::new(peer.parse().unwrap(), 1), &trusted);
-            (client.addr.to_string(), client.scheme)
-        };
-        for (peer, forwarded, addr) in [
-            ("10.1.2.3", "192.0.2.7", "192.0.2.7"),
-            ("10.1.2.3", " 192.0.2.7:1234 , 10.0.0.1", "192.0.2.7"),
-            ("10.1.2.3", "2001:DB8:0:0::1", "2001:db8::1"),
-            ("10.1.2.3", "::ffff:192.0.2.33", "::ffff:192.0.2.33"),
-            ("10.1.2.3", "", "10.1.2.3"),
-            ("10.1.2.3", "unknown, 192.0.2.7", "10.1.2.3"),
-            ("::ffff:10.1.2.3", "192.0.2.7", "192.0.2.7"),
-            ("192.0.2.1", "192.0.2.7", "192.0.2.1"),
-        ] {
-            assert_eq!(from(peer, &[("x-forwarded-for", forwarded)]).0, addr, "{peer} {forwarded}");
-        }
-        assert_eq!(from("10.0.0.1", &[("x-forwarded-proto", "https")]).1, Scheme::Https);
-        assert_eq!(from("10.0.0.1", &[("x-forwarded-proto", "wss")]).1, Scheme::Http);
-        assert_eq!(from("192.0.2.1", &[("x-forwarded-proto", "https")]).1, Scheme::Http);
     }
 
     #[test]

@@ -45,6 +45,22 @@ async fn a_ping_is_answered_ok_and_says_what_is_kept() {
 }
 
 #[tokio::test]
+async fn a_browser_may_ask_before_it_pings() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    for path in
+        [format!("/ping/{uuid}/fail"), format!("/ping/{}/backup", server.main.ping), format!("/ping/{}/x?create=1", server.main.ping)]
+    {
+        let answer = server.send("OPTIONS", &path, &[("Access-Control-Request-Method", "PUT")], b"").await;
+        assert_eq!((answer.status, answer.text()), (204, ""), "{path}");
+        assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
+        assert_eq!(answer.header("Access-Control-Allow-Methods"), Some("GET, HEAD, POST, PUT, OPTIONS"));
+    }
+    assert_eq!(server.handle.state().checks().map(|check| check.state.n_pings).collect::<Vec<_>>(), [1]);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
     let server = Server::start().await;
     let uuid = made_by_ping(&server, "backup").await.to_string();
@@ -66,11 +82,14 @@ async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
         ("GET", format!("/ping/{key}/none/300?create=1"), 400, "invalid url format"),
         ("GET", "/ping/AAAAAAAAAAAAAAAAAAAAAA/none?create=1".to_owned(), 404, "not found"),
         ("TRACE", format!("/ping/{uuid}"), 405, "method not allowed"),
+        ("PATCH", format!("/ping/{key}/backup/fail"), 405, "method not allowed"),
+        ("DELETE", format!("/ping/{key}/none?create=1"), 405, "method not allowed"),
         ("GET", format!("/ping/{uuid}?{}", "x".repeat(9000)), 414, "the URL is too long"),
     ];
     for (method, path, status, text) in cases {
         let answer = server.send(method, &path, &[], b"").await;
         assert_eq!((answer.status, answer.text()), (status, text), "{method} {path}");
+        assert_eq!(answer.header("Allow"), (status == 405).then_some("GET, HEAD, POST, PUT, OPTIONS"), "{method} {path}");
     }
     assert_eq!(server.handle.state().checks().map(|check| check.state.n_pings).collect::<Vec<_>>(), [1]);
     server.stop().await;
@@ -106,13 +125,22 @@ async fn the_log_shows_where_a_ping_came_from() {
     let uuid = made_by_ping(&server, "backup").await;
     let rid = "6F3A0F6E-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     let agent = "ž".repeat(250);
-    let headers = [("X-Forwarded-For", "2001:DB8::7, 10.0.0.1"), ("X-Forwarded-Proto", "https"), ("User-Agent", agent.as_str())];
+    let headers = [
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-For", "2001:DB8::7, 127.0.0.1"),
+        ("X-Forwarded-Proto", "https"),
+        ("User-Agent", agent.as_str()),
+    ];
     server.send("GET", &format!("/ping/{uuid}/fail?rid={rid}"), &headers, b"").await;
     let ping = log(&server, uuid).remove(0);
     assert_eq!(ping.origin.remote_addr.unwrap().to_string(), "2001:db8::7");
     assert_eq!((ping.origin.scheme.name(), &*ping.origin.ua), ("https", "ž".repeat(200).as_str()));
     assert_eq!(ping.rid.unwrap().to_string(), rid.to_lowercase());
     assert_eq!(shown(&server, uuid), VisibleStatus::Down);
+    let forwarded = [("Forwarded", "for=6.6.6.6, for=\"[2001:db8::8]:80\";proto=https, for=127.0.0.1")];
+    server.send("GET", &format!("/ping/{uuid}"), &forwarded, b"").await;
+    let origin = log(&server, uuid).remove(0).origin;
+    assert_eq!((origin.remote_addr.to_string(), origin.scheme.name()), ("2001:db8::8".to_owned(), "https"));
     server.stop().await;
 }
 
