@@ -29,6 +29,7 @@ use client::Client;
 use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
+pub use route::creating_ping_url;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]

@@ -36,6 +36,11 @@ pub fn path_uuid(text: &str) -> Option<Uuid> {
     hyphenated_uuid(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
 
+/// Writes a UUID as paths and answers have it: 8-4-4-4-12, lower case.
+pub fn write_uuid(uuid: Uuid, out: &mut String) {
+    out.push_str(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+}
+
 /// What a read-only key sees instead of a check's UUID: 40 lower case hexadecimal digits, the SHA-1 of the text of the first 16
 /// hexadecimal digits of the UUID. Stable, and of no use for pinging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,7 +20,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request};
 
 use super::reply::{self, Fault, Reply};
-use super::route::{Endpoint, Resource, Version};
+use super::route::{Endpoint, Resource, Route, Version};
 use super::{Config, Door, body};
 use crate::domain::check::Check;
 use crate::domain::ids::UniqueKey;
@@ -64,7 +64,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
         return Ok(reply::no_content());
     }
     if slash_missing && !reading {
-        return Ok(reply::moved(&with_slash(door, &head)));
+        return Ok(reply::moved(&location(door, version, resource, &head)));
     }
     if !resource.methods().split(", ").any(|method| method == head.method.as_str()) {
         return Err(Fault::MethodNotAllowed(resource.methods()));
@@ -111,11 +111,14 @@ async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
     }
 }
 
-/// The address of a request with a slash at the end of its path, and its query.
-fn with_slash(door: &Door, head: &Parts) -> String {
-    let base = &door.config.base_url;
-    let query = head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{}/{query}", base.path(), base.inner_path(head.uri.path()))
+/// The address of a resource with the query of the request, relative to the host.
+fn location(door: &Door, version: Version, resource: Resource, head: &Parts) -> String {
+    let mut location = door.config.base_url.path().to_owned();
+    Route::Api(Endpoint::new(version, resource)).write(&mut location);
+    if let Some(query) = head.uri.query() {
+        location.extend(["?", query]);
+    }
+    location
 }
 
 /// A request that its resource may carry out.

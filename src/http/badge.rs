@@ -5,15 +5,15 @@ mod svg;
 mod width;
 
 use serde_json::json;
+use uuid::Uuid;
 
 use super::reply::{self, Fault, Reply};
-use super::route::BadgePath;
+use super::route::{BadgePath, Format, States};
 use crate::domain::check::Check;
-use crate::domain::ids::path_uuid;
 use crate::domain::moment::Moment;
 use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
-use link::Link;
+use link::is_signed;
 pub(super) use link::links;
 
 /// What stands on the badge of a whole project.
@@ -21,42 +21,6 @@ const SITE_NAME: &str = "overdue";
 
 /// What stands on the badge of a check without name and slug. Never its UUID, which would let whoever sees the badge ping it.
 const UNNAMED: &str = "unnamed";
-
-/// How a badge is written (contract, Badge set).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Format {
-    Svg,
-    /// Counts, for badges that others draw.
-    Json,
-    /// What shields.io takes at its endpoint badge.
-    Shields,
-}
-
-impl Format {
-    const ALL: [Self; 3] = [Self::Svg, Self::Json, Self::Shields];
-
-    /// How URLs of this format end.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Svg => "svg",
-            Self::Json => "json",
-            Self::Shields => "shields",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == text)
-    }
-}
-
-/// Whether a badge tells grace apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum States {
-    /// Up and down; grace counts as up.
-    Two,
-    /// Up, late and down.
-    Three,
-}
 
 /// What a badge says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,39 +97,43 @@ struct Badge {
 /// Answers a request to a badge URL.
 pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
     let badge = match path {
-        BadgePath::Tag { project_key, signature, tag } => {
+        BadgePath::Tag { badge_key, signature, states, tag, format } => {
             let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-            Link::parse(&secret, &project_key, &signature, tag.as_deref()).and_then(|link| of_project(handle, &link))
+            is_signed(&secret, &badge_key, tag.as_deref(), &signature)
+                .then(|| of_project(handle, &badge_key, tag.as_deref()))
+                .flatten()
+                .map(|(label, counts)| Badge { label, counts, states, format })
         }
-        BadgePath::Check { states, badge } => of_check(handle, states, &badge),
+        BadgePath::Check { states, badge, format } => {
+            of_check(handle, badge).map(|(label, counts)| Badge { label, counts, states, format })
+        }
+        BadgePath::Unknown => None,
     };
     badge.map(|badge| badge.reply()).ok_or(Fault::NotFound)
 }
 
-fn of_project(handle: &Handle, link: &Link<'_>) -> Option<Badge> {
-    let Link { badge_key, ref tag, states, format } = *link;
+/// The label and the counts of a tag, or of all checks of a project.
+fn of_project(handle: &Handle, badge_key: &str, tag: Option<&str>) -> Option<(String, Counts)> {
     let project = handle.state().project_by_badge_key(badge_key)?;
     let now = handle.now();
     let mut counts = Counts::default();
     handle.each_check(project, |check| {
-        if tag.as_ref().is_none_or(|tag| check.settings.tags.contains(tag)) {
+        if tag.is_none_or(|tag| check.settings.tags.contains(tag)) {
             counts.add(check, now);
         }
     });
-    Some(Badge { label: tag.as_deref().unwrap_or(SITE_NAME).to_owned(), counts, states, format })
+    Some((tag.unwrap_or(SITE_NAME).to_owned(), counts))
 }
 
-fn of_check(handle: &Handle, states: u8, badge: &str) -> Option<Badge> {
-    let (badge, format) = badge.rsplit_once('.')?;
-    let format = Format::parse(format)?;
-    let states = if states == 2 { States::Two } else { States::Three };
+/// The label and the counts of one check.
+fn of_check(handle: &Handle, badge: Uuid) -> Option<(String, Counts)> {
     let state = handle.state();
-    let check = state.check_by_badge(path_uuid(badge)?)?;
+    let check = state.check_by_badge(badge)?;
     let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
     let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
     let mut counts = Counts::default();
     counts.add(check, handle.now());
-    Some(Badge { label, counts, states, format })
+    Some((label, counts))
 }
 
 impl Badge {

@@ -10,7 +10,7 @@ use super::request;
 use super::route::{Action, PingPath};
 use super::{Door, body};
 use crate::domain::ids::hyphenated_uuid;
-use crate::domain::ping::{Method, Origin, kept_ua};
+use crate::domain::ping::{Kind, Method, Origin, kept_ua};
 use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
@@ -44,7 +44,13 @@ async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: C
         PingPath::Slug(key, slug, action) => (Target::Slug { key, slug, create: None }, action),
         PingPath::BadSlug => return Err(Fault::BadRequest("invalid url format".into())),
     };
-    let Action::Signal(kind) = action else { return Err(malformed(handle, &target, create, "invalid url format")) };
+    let kind = match action {
+        Action::Success | Action::ExitStatus(0) => Kind::Success,
+        Action::Fail | Action::ExitStatus(1..) => Kind::Fail,
+        Action::Start => Kind::Start,
+        Action::Log => Kind::Log,
+        Action::BadExitStatus => return Err(malformed(handle, &target, create, "invalid url format")),
+    };
     let Ok(rid) = rid else { return Err(malformed(handle, &target, create, "invalid uuid format")) };
     if let Target::Slug { create: names, .. } = &mut target
         && create

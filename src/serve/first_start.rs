@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, KeyLabel, ProjectName};
+use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, KeyLabel, PingKey, ProjectName};
+use crate::domain::text::Slug;
 use crate::engine::Handle;
-use crate::http::BaseUrl;
+use crate::http::{BaseUrl, creating_ping_url};
 use crate::manage::{self, ManageError};
 
 /// The project's name.
@@ -17,7 +18,9 @@ const PROJECT: &str = "default";
 pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path, data: &Path) -> Result<String, String> {
     let ping_key = first_ping_key(handle, ProjectName::parse(PROJECT)?).await.map_err(|error| error.to_string())?;
     let (program, data) = (quoted(&program.to_string_lossy()), quoted(&data.to_string_lossy()));
-    let url = quoted(&format!("{}/ping/{ping_key}/my-first-check?create=1", base_url.as_str()));
+    let ping_key = PingKey::parse(&ping_key).ok_or("the ping key that was made is none")?;
+    let slug = Slug::parse("my-first-check").map_err(|_| "the slug is none")?;
+    let url = quoted(&creating_ping_url(base_url, ping_key, slug));
     Ok(format!(
         "\nThis database is new: it has a project \"{PROJECT}\" with a ping key now.\n\n\
          Create a check and ping it:\n\n    curl {url}\n\n\

@@ -2,8 +2,6 @@
 
 use std::fmt::{Display, Write as _};
 
-use uuid::Uuid;
-
 /// An object under way: members are written in the order of the calls.
 pub(crate) struct Object<'a> {
     out: &'a mut String,
@@ -107,15 +105,12 @@ pub(crate) fn write_display(value: impl Display, out: &mut String) {
     let _ = write!(out, "{value}");
 }
 
-/// Writes a UUID in lower case with hyphens.
-pub(crate) fn write_uuid(uuid: Uuid, out: &mut String) {
-    out.push_str(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::write_uuid;
     use proptest::prelude::*;
+    use uuid::Uuid;
 
     proptest! {
         #[test]

@@ -1,6 +1,7 @@
 //! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
 
 use crate::http::request::BaseUrl;
+use crate::http::route::Version;
 
 const DESCRIPTION: &str = include_str!("openapi.json");
 
@@ -9,7 +10,7 @@ const SERVER: &str = r#""/api/v3""#;
 
 /// The description of the API of a service at this address (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
-    let server = serde_json::Value::from(format!("{}/api/v3", base_url.as_str()));
+    let server = serde_json::Value::from(format!("{}{}", base_url.as_str(), Version::V3.path()));
     DESCRIPTION.replacen(SERVER, &server.to_string(), 1)
 }
 
@@ -22,7 +23,7 @@ mod tests {
     use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
     use super::*;
     use crate::domain::check::Settings;
-    use crate::http::route::{Resource, Version};
+    use crate::http::route::Resource;
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();

@@ -1,18 +1,18 @@
-//! What the domain knows becomes what the contract shows: checks, pings, flips and channels as JSON.
+//! How the API shows what the domain knows: checks, pings, flips and channels as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::json::{Object, write_array, write_display, write_uuid};
+use super::json::{Object, write_array, write_display};
 use crate::domain::check::{Check, Run};
 use crate::domain::flip::Direction;
-use crate::domain::ids::{ChannelId, UniqueKey};
+use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::ping::{self, Origin, Ping};
 use crate::domain::project::Channel;
-use crate::http::route::Version;
+use crate::http::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource, Route, States, Version};
 
 /// The channels of a project.
 pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;
@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
     pub(crate) read_only: bool,
 }
 
-/// Which members of a check are written (contract, Check: presence of `subject` and `subject_fail`).
+/// Which members of a check are written (docs: protocol).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Members {
     /// Those of list and get answers.
@@ -73,31 +73,33 @@ impl View<'_> {
 
     /// The addresses of a check and its channels; for a read-only key none that tells the UUID, and the unique key.
     fn write_addresses(&self, object: &mut Object<'_>, check: &Check, channels: &Channels) {
-        let Self { base_url, version, .. } = *self;
-        object.plain("badge_url", |out| {
-            out.extend([base_url, "/b/2/"]);
-            write_uuid(check.badge, out);
-            out.push_str(".svg");
-        });
+        self.write_url(
+            object,
+            "badge_url",
+            &Route::Badge(BadgePath::Check { states: States::Two, badge: check.badge, format: Format::Svg }),
+        );
         if self.read_only {
             object.plain("unique_key", |out| write_display(UniqueKey::of(check.uuid), out));
             return;
         }
         object.plain("uuid", |out| write_uuid(check.uuid, out));
-        let api = version.path();
-        for (name, room, action) in
-            [("ping_url", "/ping/", ""), ("update_url", api, ""), ("pause_url", api, "/pause"), ("resume_url", api, "/resume")]
-        {
-            object.plain(name, |out| {
-                out.extend([base_url, room]);
-                if room == api {
-                    out.push_str("/checks/");
-                }
-                write_uuid(check.uuid, out);
-                out.push_str(action);
-            });
-        }
+        self.write_url(object, "ping_url", &Route::Ping(PingPath::Uuid(check.uuid, Action::Success)));
+        self.write_url(object, "update_url", &self.api(Resource::Check(check.uuid)));
+        self.write_url(object, "pause_url", &self.api(Resource::Pause(check.uuid)));
+        self.write_url(object, "resume_url", &self.api(Resource::Resume(check.uuid)));
         object.plain("channels", |out| write_channels(out, check, channels));
+    }
+
+    fn write_url(&self, object: &mut Object<'_>, name: &str, route: &Route) {
+        object.plain(name, |out| {
+            out.push_str(self.base_url);
+            route.write(out);
+        });
+    }
+
+    /// The address of a resource in the version that was asked.
+    fn api(&self, resource: Resource) -> Route {
+        Route::Api(Endpoint::new(self.version, resource))
     }
 
     /// The status; version 1 has a word of its own for a check that is running and not overdue.
@@ -127,9 +129,8 @@ impl View<'_> {
             object.number("duration", format_args!("{}.{:02}", hundredths / 100, hundredths % 100));
         }
         object.plain_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
-            out.extend([self.base_url, self.version.path(), "/checks/"]);
-            write_uuid(check, out);
-            write_display(format_args!("/pings/{n}/body"), out);
+            out.push_str(self.base_url);
+            self.api(Resource::PingBody(check, n)).write(out);
         });
         object.end();
     }

@@ -1,69 +1,35 @@
 //! The signed part of badge URLs: it names a project and a tag, and cannot be made for another tag without the secret.
 
-use std::borrow::Cow;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use super::{Format, States};
+use crate::http::route::{BadgePath, Format, Route, SIGNATURE_LENGTH, States};
 
-/// All but the unreserved characters of RFC 3986, section 2.3: a tag stays one segment whatever it has in it.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Characters of a signature; each stands for six bits.
-const SIGNATURE_LENGTH: usize = 8;
-
-/// What the signature of a two-state badge has behind it (contract, Badge set).
-const TWO_STATES: &str = "-2";
-
-/// The URLs of the badge of a tag, or of a whole project, with their names (contract, Badge set).
+/// The URLs of the badge of a tag, or of a whole project, with their names.
 pub(crate) fn links(base_url: &str, secret: &[u8; 32], badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
-    let signature = signature(secret, badge_key, tag);
-    let tag = tag.map(|tag| format!("/{}", utf8_percent_encode(tag, ESCAPED))).unwrap_or_default();
-    let link = |states, format: Format| format!("{base_url}/badge/{badge_key}/{signature}{states}{tag}.{}", format.name());
+    let signature: Box<str> = signature(secret, badge_key, tag).into();
+    let link = |states, format| {
+        let (badge_key, signature, tag) = (badge_key.into(), signature.clone(), tag.map(Box::from));
+        let mut url = base_url.to_owned();
+        Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }).write(&mut url);
+        url
+    };
     [
-        ("svg", link(TWO_STATES, Format::Svg)),
-        ("svg3", link("", Format::Svg)),
-        ("json", link(TWO_STATES, Format::Json)),
-        ("json3", link("", Format::Json)),
-        ("shields", link(TWO_STATES, Format::Shields)),
-        ("shields3", link("", Format::Shields)),
+        ("svg", link(States::Two, Format::Svg)),
+        ("svg3", link(States::Three, Format::Svg)),
+        ("json", link(States::Two, Format::Json)),
+        ("json3", link(States::Three, Format::Json)),
+        ("shields", link(States::Two, Format::Shields)),
+        ("shields3", link(States::Three, Format::Shields)),
     ]
 }
 
-/// What a signed URL asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Link<'a> {
-    /// The segment that names the project.
-    pub(super) badge_key: &'a str,
-    /// `None`: all checks of the project.
-    pub(super) tag: Option<Cow<'a, str>>,
-    pub(super) states: States,
-    pub(super) format: Format,
-}
-
-impl<'a> Link<'a> {
-    /// Reads the segments of a URL behind `/badge/`, the last of which bears the format; `None` when the signature does not fit.
-    pub(super) fn parse(secret: &[u8; 32], badge_key: &'a str, signed: &'a str, tag: Option<&'a str>) -> Option<Self> {
-        let (last, format) = tag.unwrap_or(signed).rsplit_once('.')?;
-        let (signed, tag) = match tag {
-            Some(_) => (signed, Some(percent_decode_str(last).decode_utf8().ok()?)),
-            None => (last, None),
-        };
-        // A signature may itself end in `-2`.
-        let (claimed, states) = match signed.split_at_checked(SIGNATURE_LENGTH)? {
-            (claimed, TWO_STATES) => (claimed, States::Two),
-            (claimed, "") => (claimed, States::Three),
-            _ => return None,
-        };
-        let due = signature(secret, badge_key, tag.as_deref());
-        let fits: bool = due.as_bytes().ct_eq(claimed.as_bytes()).into();
-        fits.then_some(Self { badge_key, tag, states, format: Format::parse(format)? })
-    }
+/// Whether a signature is that of a tag, or of a whole project.
+pub(super) fn is_signed(secret: &[u8; 32], badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
+    signature(secret, badge_key, tag).as_bytes().ct_eq(claimed.as_bytes()).into()
 }
 
 /// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
@@ -90,11 +56,12 @@ mod tests {
 
     const SECRET: [u8; 32] = [7; 32];
 
-    /// Reads a URL as the route table hands it over.
-    fn parse<'a>(secret: &[u8; 32], url: &'a str) -> Option<Link<'a>> {
-        match *url.strip_prefix("http://h/badge/")?.split('/').collect::<Vec<_>>() {
-            [key, signed] => Link::parse(secret, key, signed, None),
-            [key, signed, tag] => Link::parse(secret, key, signed, Some(tag)),
+    /// The tag, states and format of a URL whose signature fits.
+    fn parse(secret: &[u8; 32], url: &str) -> Option<(Option<Box<str>>, States, Format)> {
+        match Route::parse(url.strip_prefix("http://h")?)? {
+            Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
+                is_signed(secret, &badge_key, tag.as_deref(), &signature).then_some((tag, states, format))
+            }
             _ => None,
         }
     }
@@ -150,8 +117,8 @@ mod tests {
             for (name, url) in links("http://h", &secret, "key", Some(&tag)) {
                 prop_assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{url}");
                 let states = if name.ends_with('3') { States::Three } else { States::Two };
-                let format = Format::parse(name.trim_end_matches('3')).unwrap();
-                prop_assert_eq!(parse(&secret, &url), Some(Link { badge_key: "key", tag: Some(tag.as_str().into()), states, format }));
+                let format = Format::ALL.into_iter().find(|format| format.name() == name.trim_end_matches('3')).unwrap();
+                prop_assert_eq!(parse(&secret, &url), Some((Some(tag.as_str().into()), states, format)));
             }
         }
     }

@@ -1,6 +1,12 @@
-//! Paths that name something, and paths that come close.
+//! Paths that name something, paths that come close, and every route written and read again.
+
+use proptest::prelude::*;
+use uuid::Uuid;
 
 use super::*;
+use crate::domain::ids::{UniqueKey, path_uuid};
+use crate::domain::project::PingKey;
+use crate::domain::text::Slug;
 
 const U: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
 const K: &str = "ABCDEFGHIJKLMNOPQRSTUv";
@@ -11,22 +17,20 @@ fn filled(template: &str) -> String {
 
 #[test]
 fn ping_paths() {
-    use Kind::{Fail, Log, Start, Success};
     let uuid = path_uuid(U).unwrap();
-    for (path, kind) in [
-        ("/ping/UU", Some(Success)),
-        ("/ping/UU/", Some(Success)),
-        ("/ping/UU/start", Some(Start)),
-        ("/ping/UU/fail", Some(Fail)),
-        ("/ping/UU/log", Some(Log)),
-        ("/ping/UU/0", Some(Success)),
-        ("/ping/UU/000", Some(Success)),
-        ("/ping/UU/1", Some(Fail)),
-        ("/ping/UU/0255", Some(Fail)),
-        ("/ping/UU/256", None),
-        ("/ping/UU/99999999999999999999999", None),
+    for (path, action) in [
+        ("/ping/UU", Action::Success),
+        ("/ping/UU/", Action::Success),
+        ("/ping/UU/start", Action::Start),
+        ("/ping/UU/fail", Action::Fail),
+        ("/ping/UU/log", Action::Log),
+        ("/ping/UU/0", Action::ExitStatus(0)),
+        ("/ping/UU/000", Action::ExitStatus(0)),
+        ("/ping/UU/1", Action::ExitStatus(1)),
+        ("/ping/UU/0255", Action::ExitStatus(255)),
+        ("/ping/UU/256", Action::BadExitStatus),
+        ("/ping/UU/99999999999999999999999", Action::BadExitStatus),
     ] {
-        let action = kind.map_or(Action::BadExitStatus, Action::Signal);
         assert_eq!(Route::parse(&filled(path)), Some(Route::Ping(PingPath::Uuid(uuid, action))), "{path}");
         let by_slug = path.replace("UU", "KK/a-b_1");
         let slug = Slug::parse("a-b_1").unwrap();
@@ -97,4 +101,119 @@ fn api_paths() {
     assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
     assert_eq!(Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())), None);
     assert_eq!(Route::parse(&format!("/api/v3/checks/{unique}/pings/")), None);
+}
+
+#[test]
+fn badge_paths() {
+    let (three, two, svg) = (States::Three, States::Two, Format::Svg);
+    let signed = |states, tag: Option<&str>| BadgePath::Tag {
+        badge_key: "key".into(),
+        signature: "abcdefgh".into(),
+        states,
+        tag: tag.map(Box::from),
+        format: svg,
+    };
+    let check = |states, format| BadgePath::Check { states, badge: path_uuid(U).unwrap(), format };
+    for (path, badge) in [
+        ("/badge/key/abcdefgh.svg", signed(three, None)),
+        ("/badge/key/abcdefgh-2.svg", signed(two, None)),
+        ("/badge/key/abcdefgh/a.b.svg", signed(three, Some("a.b"))),
+        ("/badge/key/abcdefgh-2/%2F%C5%BE.svg", signed(two, Some("/ž"))),
+        ("/badge/key/abcdefgh/.svg", signed(three, Some(""))),
+        ("/b/2/UU.svg", check(two, svg)),
+        ("/b/3/UU.shields", check(three, Format::Shields)),
+        ("/badge/key/abcdefgh.png", BadgePath::Unknown),
+        ("/badge/key/abcdefgh", BadgePath::Unknown),
+        ("/badge/key/abcdefg.svg", BadgePath::Unknown),
+        ("/badge/key/abcdefgh-3/a.svg", BadgePath::Unknown),
+        ("/badge/key/abcdefgh/%FF.svg", BadgePath::Unknown),
+        ("/b/2/UU.SVG", BadgePath::Unknown),
+        ("/b/2/UU", BadgePath::Unknown),
+        ("/b/3/x.svg", BadgePath::Unknown),
+    ] {
+        assert_eq!(Route::parse(&filled(path)), Some(Route::Badge(badge)), "{path}");
+    }
+    for path in ["/b/4/UU.svg", "/b/UU.svg", "/b/2/UU/x.svg", "/badge/key.svg", "/badge/key/abcdefgh/a/b.svg", "/healthz/"] {
+        assert_eq!(Route::parse(&filled(path)), None, "{path}");
+    }
+}
+
+fn ping_path() -> impl Strategy<Value = PingPath> {
+    let action = prop_oneof![
+        prop::sample::select(vec![Action::Success, Action::Start, Action::Fail, Action::Log, Action::BadExitStatus]),
+        any::<u8>().prop_map(Action::ExitStatus),
+    ];
+    let key = "[A-Za-z0-9_-]{22}".prop_map(|key| PingKey::parse(&key).unwrap());
+    let slug = "[a-z0-9_-]{1,100}".prop_map(|slug| Slug::parse(&slug).unwrap());
+    prop_oneof![
+        (any::<u128>(), action.clone()).prop_map(|(uuid, action)| PingPath::Uuid(Uuid::from_u128(uuid), action)),
+        (key, slug, action).prop_map(|(key, slug, action)| PingPath::Slug(key, slug, action)),
+        Just(PingPath::BadSlug),
+    ]
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let version = prop::sample::select(vec![Version::V1, Version::V2, Version::V3]);
+    let all = Resource::ALL.map(|(resource, _)| resource).to_vec();
+    (version, prop::sample::select(all), any::<u128>(), any::<u64>(), any::<bool>()).prop_map(|(version, resource, uuid, n, bare)| {
+        let uuid = Uuid::from_u128(uuid);
+        let key = UniqueKey::of(uuid);
+        let resource = match resource {
+            Resource::Check(_) => Resource::Check(uuid),
+            Resource::UniqueCheck(_) => Resource::UniqueCheck(key),
+            Resource::Pause(_) => Resource::Pause(uuid),
+            Resource::Resume(_) => Resource::Resume(uuid),
+            Resource::Pings(_) => Resource::Pings(uuid),
+            Resource::PingBody(..) => Resource::PingBody(uuid, n),
+            Resource::Flips(_) => Resource::Flips(uuid),
+            Resource::UniqueFlips(_) => Resource::UniqueFlips(key),
+            other @ (Resource::Checks | Resource::Channels | Resource::Badges | Resource::Status) => other,
+        };
+        let slash_missing = bare && resource.ends_in_slash();
+        Endpoint { slash_missing, ..Endpoint::new(version, resource) }
+    })
+}
+
+fn badge_path() -> impl Strategy<Value = BadgePath> {
+    let form = || (prop::sample::select(vec![States::Two, States::Three]), prop::sample::select(Format::ALL.to_vec()));
+    let signed = ("[A-Za-z0-9_-]{22}", "[A-Za-z0-9_-]{8}", any::<Option<String>>(), form());
+    prop_oneof![
+        signed.prop_map(|(badge_key, signature, tag, (states, format))| {
+            let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
+            BadgePath::Tag { badge_key, signature, states, tag, format }
+        }),
+        (any::<u128>(), form()).prop_map(|(badge, (states, format))| BadgePath::Check { states, badge: Uuid::from_u128(badge), format }),
+        Just(BadgePath::Unknown),
+    ]
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    prop_oneof![
+        4 => ping_path().prop_map(Route::Ping),
+        8 => endpoint().prop_map(Route::Api),
+        4 => badge_path().prop_map(Route::Badge),
+        1 => Just(Route::OpenApi),
+        1 => Just(Route::Health),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_written_is_read_as_the_same(route in route()) {
+        let mut path = String::new();
+        route.write(&mut path);
+        prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)), "{path}");
+        prop_assert_eq!(Route::parse(&path), Some(route), "{}", path);
+    }
+
+    #[test]
+    fn no_path_is_too_much(path in "(/(ping|api|v3|checks|badge|b|2|[a-z0-9.%-]{0,10}))*|\\PC{0,40}") {
+        if let Some(route) = Route::parse(&path) {
+            let mut written = String::new();
+            route.write(&mut written);
+            prop_assert_eq!(Route::parse(&written), Some(route));
+        }
+    }
 }

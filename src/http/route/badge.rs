@@ -1,0 +1,136 @@
+//! Badge URLs: which badge they name, in which form and format. Whether a signature fits is no matter of the path.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use uuid::Uuid;
+
+use crate::domain::ids::{path_uuid, write_uuid};
+
+/// All but the unreserved characters of RFC 3986, section 2.3: a tag stays one segment whatever it has in it.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Bytes of a signature.
+pub(crate) const SIGNATURE_LENGTH: usize = 8;
+
+/// What the signature of a two-state badge has behind it.
+const TWO_STATES: &str = "-2";
+
+/// A badge URL (docs: protocol).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum BadgePath {
+    /// `/badge/<badge key>/<signature>[-2]/<tag>.<format>`, for the whole project without the tag segment.
+    Tag {
+        /// Names the project.
+        badge_key: Box<str>,
+        /// [`SIGNATURE_LENGTH`] bytes.
+        signature: Box<str>,
+        states: States,
+        /// `None`: all checks of the project.
+        tag: Option<Box<str>>,
+        format: Format,
+    },
+    /// `/b/<states>/<badge uuid>.<format>`
+    Check { states: States, badge: Uuid, format: Format },
+    /// A path of either form that names no badge, such as one of another format.
+    Unknown,
+}
+
+/// How many states a badge tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum States {
+    /// Up and down; grace counts as up.
+    Two,
+    /// Up, late and down.
+    Three,
+}
+
+/// How a badge is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Svg,
+    /// Counts, for badges that others draw.
+    Json,
+    /// What shields.io takes at its endpoint badge.
+    Shields,
+}
+
+impl Format {
+    pub(crate) const ALL: [Self; 3] = [Self::Svg, Self::Json, Self::Shields];
+
+    /// How URLs of this format end.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Json => "json",
+            Self::Shields => "shields",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+impl BadgePath {
+    /// Reads the segments behind `/badge/` of a whole project.
+    pub(super) fn parse_project(badge_key: &str, last: &str) -> Self {
+        let signed = || {
+            let (signed, format) = last.rsplit_once('.')?;
+            Self::signed(badge_key, signed, None, format)
+        };
+        signed().unwrap_or(Self::Unknown)
+    }
+
+    /// Reads the segments behind `/badge/` of a tag.
+    pub(super) fn parse_tag(badge_key: &str, signed: &str, last: &str) -> Self {
+        let signed = || {
+            let (tag, format) = last.rsplit_once('.')?;
+            Self::signed(badge_key, signed, Some(&percent_decode_str(tag).decode_utf8().ok()?), format)
+        };
+        signed().unwrap_or(Self::Unknown)
+    }
+
+    fn signed(badge_key: &str, signed: &str, tag: Option<&str>, format: &str) -> Option<Self> {
+        // A signature may itself end in `-2`.
+        let (signature, states) = match signed.split_at_checked(SIGNATURE_LENGTH)? {
+            (signature, TWO_STATES) => (signature, States::Two),
+            (signature, "") => (signature, States::Three),
+            _ => return None,
+        };
+        let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
+        Some(Self::Tag { badge_key, signature, states, tag, format: Format::parse(format)? })
+    }
+
+    /// Reads the segments behind `/b/`; there is nothing but `2` and `3`.
+    pub(super) fn parse_check(states: &str, last: &str) -> Option<Self> {
+        let states = match states {
+            "2" => States::Two,
+            "3" => States::Three,
+            _ => return None,
+        };
+        let named = || {
+            let (badge, format) = last.rsplit_once('.')?;
+            Some(Self::Check { states, badge: path_uuid(badge)?, format: Format::parse(format)? })
+        };
+        Some(named().unwrap_or(Self::Unknown))
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        match self {
+            Self::Tag { badge_key, signature, states, tag, format } => {
+                let states = if *states == States::Two { TWO_STATES } else { "" };
+                out.extend(["/badge/", badge_key, "/", signature, states]);
+                if let Some(tag) = tag {
+                    out.push('/');
+                    out.extend(utf8_percent_encode(tag, ESCAPED));
+                }
+                out.extend([".", format.name()]);
+            }
+            Self::Check { states, badge, format } => {
+                out.push_str(if *states == States::Two { "/b/2/" } else { "/b/3/" });
+                write_uuid(*badge, out);
+                out.extend([".", format.name()]);
+            }
+            Self::Unknown => out.push_str("/b/2/unknown"),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Addresses of the API: their versions, their resources, and which methods each resource takes.
+
+use uuid::Uuid;
+
+use crate::domain::ids::{UniqueKey, path_uuid, write_uuid};
+
+/// A version of the API.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "numbers")]
+pub(crate) enum Version {
+    V1 = 1,
+    V2 = 2,
+    V3 = 3,
+}
+
+impl Version {
+    /// The first segments of its addresses.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::V1 => "/api/v1",
+            Self::V2 => "/api/v2",
+            Self::V3 => "/api/v3",
+        }
+    }
+}
+
+/// An address of the API.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) version: Version,
+    pub(crate) resource: Resource,
+    /// The final slash is missing: other methods than GET, HEAD and OPTIONS are sent on to the form with it.
+    pub(crate) slash_missing: bool,
+}
+
+/// What an address of the API names; `<unique_key>` is 40 lower case hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Resource {
+    /// `/checks/`
+    Checks,
+    /// `/checks/<uuid>`
+    Check(Uuid),
+    /// `/checks/<unique_key>`
+    UniqueCheck(UniqueKey),
+    /// `/checks/<uuid>/pause`
+    Pause(Uuid),
+    /// `/checks/<uuid>/resume`
+    Resume(Uuid),
+    /// `/checks/<uuid>/pings/`
+    Pings(Uuid),
+    /// `/checks/<uuid>/pings/<n>/body`
+    PingBody(Uuid, u64),
+    /// `/checks/<uuid>/flips/`
+    Flips(Uuid),
+    /// `/checks/<unique_key>/flips/`
+    UniqueFlips(UniqueKey),
+    /// `/channels/`
+    Channels,
+    /// `/badges/`
+    Badges,
+    /// `/status/`
+    Status,
+}
+
+impl Endpoint {
+    /// The address of a resource as it stands in answers.
+    pub(crate) fn new(version: Version, resource: Resource) -> Self {
+        Self { version, resource, slash_missing: false }
+    }
+
+    /// Reads the segments behind `/api/`: the version and the rest.
+    pub(super) fn parse(version: &str, segments: &[&str]) -> Option<Self> {
+        let version = match version {
+            "v1" => Version::V1,
+            "v2" => Version::V2,
+            "v3" => Version::V3,
+            _ => return None,
+        };
+        let (segments, slash) = match segments {
+            [segments @ .., ""] => (segments, true),
+            segments => (segments, false),
+        };
+        let resource = Resource::parse(segments)?;
+        let ends_in_slash = resource.ends_in_slash();
+        let there_is = ends_in_slash || !slash;
+        there_is.then_some(Self { version, resource, slash_missing: ends_in_slash && !slash })
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        out.push_str(self.version.path());
+        self.resource.write(out);
+        if self.resource.ends_in_slash() && !self.slash_missing {
+            out.push('/');
+        }
+    }
+}
+
+impl Resource {
+    /// One of each, with its path below `/api/v3` as a template; every other table of endpoints is checked against this one.
+    #[cfg(test)]
+    pub(crate) const ALL: [(Resource, &'static str); 12] = [
+        (Resource::Checks, "/checks/"),
+        (Resource::Check(Uuid::nil()), "/checks/{uuid}"),
+        (Resource::UniqueCheck(UniqueKey::NONE), "/checks/{unique_key}"),
+        (Resource::Pause(Uuid::nil()), "/checks/{uuid}/pause"),
+        (Resource::Resume(Uuid::nil()), "/checks/{uuid}/resume"),
+        (Resource::Pings(Uuid::nil()), "/checks/{uuid}/pings/"),
+        (Resource::PingBody(Uuid::nil(), 1), "/checks/{uuid}/pings/{n}/body"),
+        (Resource::Flips(Uuid::nil()), "/checks/{uuid}/flips/"),
+        (Resource::UniqueFlips(UniqueKey::NONE), "/checks/{unique_key}/flips/"),
+        (Resource::Channels, "/channels/"),
+        (Resource::Badges, "/badges/"),
+        (Resource::Status, "/status/"),
+    ];
+
+    fn parse(segments: &[&str]) -> Option<Self> {
+        Some(match segments {
+            ["checks"] => Self::Checks,
+            ["channels"] => Self::Channels,
+            ["badges"] => Self::Badges,
+            ["status"] => Self::Status,
+            ["checks", name, rest @ ..] => {
+                if let Some(key) = UniqueKey::parse(name) {
+                    return match rest {
+                        [] => Some(Self::UniqueCheck(key)),
+                        ["flips"] => Some(Self::UniqueFlips(key)),
+                        _ => None,
+                    };
+                }
+                let uuid = path_uuid(name)?;
+                match rest {
+                    [] => Self::Check(uuid),
+                    ["pause"] => Self::Pause(uuid),
+                    ["resume"] => Self::Resume(uuid),
+                    ["pings"] => Self::Pings(uuid),
+                    ["pings", n, "body"] => Self::PingBody(uuid, number(n)?),
+                    ["flips"] => Self::Flips(uuid),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Writes the path without its final slash.
+    fn write(&self, out: &mut String) {
+        let mut of_check = |uuid: &Uuid, rest: &str| {
+            out.push_str("/checks/");
+            write_uuid(*uuid, out);
+            out.push_str(rest);
+        };
+        match self {
+            Self::Checks => out.push_str("/checks"),
+            Self::Check(uuid) => of_check(uuid, ""),
+            Self::UniqueCheck(key) => out.extend(["/checks/", &key.to_string()]),
+            Self::Pause(uuid) => of_check(uuid, "/pause"),
+            Self::Resume(uuid) => of_check(uuid, "/resume"),
+            Self::Pings(uuid) => of_check(uuid, "/pings"),
+            Self::PingBody(uuid, n) => {
+                of_check(uuid, "/pings/");
+                out.extend([&n.to_string(), "/body"]);
+            }
+            Self::Flips(uuid) => of_check(uuid, "/flips"),
+            Self::UniqueFlips(key) => out.extend(["/checks/", &key.to_string(), "/flips"]),
+            Self::Channels => out.push_str("/channels"),
+            Self::Badges => out.push_str("/badges"),
+            Self::Status => out.push_str("/status"),
+        }
+    }
+
+    /// The methods that are answered here, as `Allow` lists them.
+    pub(crate) fn methods(&self) -> &'static str {
+        match self {
+            Self::Checks => "GET, HEAD, POST, OPTIONS",
+            Self::Check(_) => "GET, HEAD, POST, DELETE, OPTIONS",
+            Self::Pause(_) | Self::Resume(_) => "POST, OPTIONS",
+            Self::UniqueCheck(_)
+            | Self::Pings(_)
+            | Self::PingBody(..)
+            | Self::Flips(_)
+            | Self::UniqueFlips(_)
+            | Self::Channels
+            | Self::Badges
+            | Self::Status => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    /// Whether a read-only key may read here. It may write nowhere.
+    pub(crate) fn shows_read_only(&self) -> bool {
+        match self {
+            Self::Checks | Self::Check(_) | Self::UniqueCheck(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Badges | Self::Status => {
+                true
+            }
+            Self::Pause(_) | Self::Resume(_) | Self::Pings(_) | Self::PingBody(..) | Self::Channels => false,
+        }
+    }
+
+    /// Whether its address ends in a slash. It is found without the slash too, since clients leave it out.
+    pub(super) fn ends_in_slash(&self) -> bool {
+        match self {
+            Self::Checks | Self::Pings(_) | Self::Flips(_) | Self::UniqueFlips(_) | Self::Channels | Self::Badges | Self::Status => true,
+            Self::Check(_) | Self::UniqueCheck(_) | Self::Pause(_) | Self::Resume(_) | Self::PingBody(..) => false,
+        }
+    }
+}
+
+/// A number of digits alone; what exceeds 64 bits is as good as the largest.
+fn number(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
+}
