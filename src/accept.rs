@@ -1,6 +1,6 @@
-//! What the doors on the network do alike: accept connections until the service stops, then wait a little for those that are open.
+//! What all doors do alike: accept connections until the service stops, then wait a little for those that are open.
 
-use std::net::SocketAddr;
+use std::io;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -12,18 +12,41 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no more sockets to give.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What connections come from. It is dropped when no more are accepted.
+pub(crate) trait Listener {
+    /// A connection, with what is known of its other end.
+    type Connection;
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// When the system gives no socket for it.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Connection = (TcpStream, std::net::SocketAddr);
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send {
+        Self::accept(self)
+    }
+}
+
 /// Runs `hold` as a task for every connection (`None`: it was turned away) until `stop` holds true, then lets those that are open end,
 /// for five seconds at the most. A connection that panics ends alone.
-pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
+///
+/// At most `most` connections are open at the same time. More wait in the queue of the system.
+pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>(
     door: &'static str,
-    listener: TcpListener,
+    listener: L,
+    most: usize,
     mut stop: watch::Receiver<bool>,
-    hold: impl Fn(TcpStream, SocketAddr) -> Option<F>,
+    hold: impl Fn(L::Connection) -> Option<F>,
 ) {
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept(), if open.len() < most => accepted,
             () = stopped(&mut stop) => break,
             Some(ended) = open.join_next() => {
                 if let Err(error) = ended && error.is_panic() {
@@ -33,8 +56,8 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
             }
         };
         match accepted {
-            Ok((stream, peer)) => {
-                if let Some(connection) = hold(stream, peer) {
+            Ok(connection) => {
+                if let Some(connection) = hold(connection) {
                     open.spawn(connection);
                 }
             }
@@ -54,4 +77,57 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
 /// Waits until the service is to stop; a sender that is gone says so too.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A listener with endless connections, which counts them, and tells when it is dropped.
+    struct Endless {
+        accepted: Arc<AtomicUsize>,
+        _open: tokio::sync::oneshot::Sender<()>,
+    }
+
+    impl Listener for Endless {
+        type Connection = usize;
+
+        async fn accept(&self) -> io::Result<usize> {
+            Ok(self.accepted.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+
+    /// Runs the loop with connections that each end with a permit; the first one panics.
+    #[tokio::test(start_paused = true)]
+    async fn as_many_as_fit_are_accepted_and_drained() {
+        let (accepted, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let (open, closed) = tokio::sync::oneshot::channel();
+        let listener = Endless { accepted: Arc::clone(&accepted), _open: open };
+        let (stop, stopping) = watch::channel(false);
+        let ending = Arc::clone(&ends);
+        let accepting = tokio::spawn(accept("test", listener, 3, stopping, move |number| {
+            let ends = Arc::clone(&ending);
+            // Every second one is turned away.
+            (number % 2 == 0).then_some(async move {
+                ends.acquire().await.unwrap().forget();
+                assert!(number > 0, "the first one panics");
+            })
+        }));
+        for (ended, wanted) in [(0, 5), (1, 7), (2, 11)] {
+            ends.add_permits(ended);
+            tokio::time::sleep(PAUSE).await;
+            assert_eq!(accepted.load(Ordering::Relaxed), wanted, "{ended}");
+        }
+        stop.send_replace(true);
+        assert!(closed.await.is_err(), "the listener is dropped before the connections have ended");
+        ends.add_permits(2);
+        tokio::time::sleep(DRAIN_TIME - PAUSE).await;
+        assert!(!accepting.is_finished(), "one is still open");
+        accepting.await.unwrap();
+    }
 }

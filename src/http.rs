@@ -80,7 +80,8 @@ impl Server {
 
     /// Answers connections, each on a thread, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
     pub async fn serve(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
-        accept("HTTP", listener, stop.clone(), |stream, peer| {
+        // More than its places are accepted, to be told so.
+        accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.
                 let _ = stream.try_write(reply::OVERLOADED.as_bytes());

@@ -1,9 +1,10 @@
 //! Pings by mail: a listener that only moves bytes, and the pure rules of the conversation and of reading a message.
 //!
-//! It takes mail for checks and never passes any on. It is fit for an open network: sessions, their time, their lines and
-//! commands, recipients and messages, and the memory that messages take are all bounded.
+//! It takes mail for checks and never passes any on. It is fit for an open network: sessions, their time, their lines, their commands,
+//! their recipients, their messages and the memory for them are all bounded.
 
 pub mod address;
+mod budget;
 mod content;
 mod deliver;
 pub mod dialogue;
@@ -20,13 +21,11 @@ use tokio::sync::{Semaphore, watch};
 use crate::accept::accept;
 use crate::engine::Handle;
 use address::Domain;
+use budget::MessageBudget;
 pub use tls::{Certificate, CertificateError};
 
-/// Sessions at the same time; who comes on top of that is told to try again.
+/// Sessions at the same time. More are told to try again.
 pub const SESSIONS_MAX: usize = 256;
-/// Bytes of messages that may be coming in or waiting to be logged at the same time, beyond a small share that each session
-/// has anyway.
-const BUDGET: usize = 4 * dialogue::MESSAGE_MAX;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ pub struct Config {
     pub certificate: Option<Certificate>,
 }
 
-/// What every session is held with. Cheap to clone.
+/// What every session is answered from. Cheap to clone.
 #[derive(Clone)]
 pub struct Server(Arc<Door>);
 
@@ -45,19 +44,20 @@ struct Door {
     handle: Handle,
     config: Config,
     sessions: Arc<Semaphore>,
-    budget: Arc<Semaphore>,
+    budget: MessageBudget,
 }
 
 impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
-        let (sessions, budget) = (Arc::new(Semaphore::new(SESSIONS_MAX)), Arc::new(Semaphore::new(BUDGET)));
+        let (sessions, budget) = (Arc::new(Semaphore::new(SESSIONS_MAX)), MessageBudget::new(budget::MESSAGE_BUDGET));
         Self(Arc::new(Door { handle, config, sessions, budget }))
     }
 
     /// Takes mail until `stop` holds true, then lets messages that are on their way come in, for five seconds at the most.
     pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
-        accept("mail", listener, stop.clone(), |stream, peer| {
+        // More than its places are accepted, to be told so.
+        accept("mail", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.
                 let _ = stream.try_write(b"421 4.3.2 Too many connections: try again later\r\n");

@@ -10,23 +10,21 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::line;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
-use crate::accept::stopped;
+use crate::accept::{Listener, accept, stopped};
 use crate::engine::Handle;
 
 /// Connections at the same time; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 16;
 /// Bytes of a request; the largest that makes sense sets a webhook with a body and many headers.
 const MOST_BYTES: u64 = 256 << 10;
-/// How long a client may take to send a request or to read a reply. Clients wait longer: one that idles must not cost another its turn.
+/// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
+/// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no more sockets to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no socket.
 #[derive(Debug)]
@@ -57,7 +55,7 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
-/// A socket that is listened on. Its file goes when it is dropped.
+/// A socket that is listened on. Its file is removed when this is dropped.
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
@@ -91,27 +89,18 @@ impl Socket {
         Ok(Self { listener, path })
     }
 
-    /// Answers requests until `stop` holds true and those that are being carried out are answered.
-    pub async fn serve(self, handle: Handle, mut stop: watch::Receiver<bool>) {
-        let mut connections = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                () = stopped(&mut stop) => break,
-                Some(_) = connections.join_next() => continue,
-                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => accepted,
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, handle.clone(), stop.clone()));
-                }
-                Err(error) => {
-                    tracing::warn!("no admin connection can be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-        drop(self);
-        while connections.join_next().await.is_some() {}
+    /// Answers requests until `stop` holds true, then lets those that are being carried out be answered, for five seconds at the most.
+    pub async fn serve(self, handle: Handle, stop: watch::Receiver<bool>) {
+        let hold = |stream| Some(connection(stream, handle.clone(), stop.clone()));
+        accept("admin", self, MOST_CONNECTIONS, stop.clone(), hold).await;
+    }
+}
+
+impl Listener for Socket {
+    type Connection = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
     }
 }
 

@@ -98,7 +98,7 @@ pub struct Dialogue {
 
 const OK: &str = "250 2.0.0 OK\r\n";
 const TOO_LARGE: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
-const NO_ROOM: &str = "452 4.3.1 Too many large messages at once: try again later\r\n";
+const OVER_BUDGET: &str = "452 4.3.1 Too many large messages at once: try again later\r\n";
 
 impl Dialogue {
     /// A session with a sender that has just connected, for mail to `domain`.
@@ -174,11 +174,11 @@ impl Dialogue {
         if declared == 0 { MESSAGE_MAX } else { declared }
     }
 
-    /// Lets go of the message that is coming in: there is no room for it. Its sender is told at its end.
+    /// Drops the message that is coming in, since there is no memory for it. Its sender is told at its end.
     pub fn refuse_message(&mut self) {
         if let Phase::Message { message, refused, .. } = &mut self.phase {
             *message = Vec::new();
-            refused.get_or_insert(NO_ROOM.into());
+            refused.get_or_insert(OVER_BUDGET.into());
         }
     }
 

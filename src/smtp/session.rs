@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::budget::TakenBytes;
 use super::dialogue::{Dialogue, MESSAGE_MAX, Step, Tls};
 use super::{Door, deliver};
 use crate::accept::stopped;
@@ -22,7 +23,7 @@ const SESSION: Duration = Duration::from_secs(1_800);
 const HANDOVER: Duration = Duration::from_secs(30);
 /// Bytes read at once.
 const CHUNK: usize = 16_384;
-/// Bytes of a message that need no budget of the common one.
+/// Bytes of a message that each session may hold without the common budget.
 const SHARE: usize = 65_536;
 /// Common budget is taken in multiples of so many bytes, since declared sizes are not exact.
 const BUDGET_STEP: usize = 1_048_576;
@@ -40,7 +41,7 @@ enum End {
 pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>, stop: watch::Receiver<bool>) {
     let tls = if door.config.certificate.is_some() { Tls::Offered } else { Tls::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = Session { dialogue, peer, door, stop, budget: None };
+    let mut session = Session { dialogue, peer, door, stop, taken: None };
     // What goes wrong on a connection concerns that connection only.
     if let Err(error) = session.speak(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
@@ -52,8 +53,8 @@ struct Session {
     peer: IpAddr,
     door: Arc<Door>,
     stop: watch::Receiver<bool>,
-    /// The common budget that the message coming in takes.
-    budget: Option<OwnedSemaphorePermit>,
+    /// What the message that is coming in takes of the common budget.
+    taken: Option<TakenBytes>,
 }
 
 impl Session {
@@ -127,46 +128,34 @@ impl Session {
                 }
             }
         };
-        if !self.make_room().await {
-            self.budget = None;
+        if !self.cover_message().await {
+            self.taken = None;
             self.dialogue.refuse_message();
         }
         (replies, end)
     }
 
-    /// Takes common budget for the message that is coming in, or gives it back; false when there is none.
+    /// Takes as much of the common budget as the message that is coming in needs, or gives it back. False if there is not enough.
     ///
-    /// The budget is taken at once for the whole message, so that those who wait for budget hold none.
-    async fn make_room(&mut self) -> bool {
+    /// The first taking is for the whole message. So a session that waits for budget holds none, and no two wait for each other.
+    async fn cover_message(&mut self) -> bool {
         let held = self.dialogue.held();
         if held <= SHARE {
-            self.budget = None;
+            self.taken = None;
             return true;
         }
-        let common = Arc::clone(&self.door.budget);
-        match &mut self.budget {
+        let budget = &self.door.budget;
+        match &mut self.taken {
             None => {
                 let wanted = self.dialogue.expected().max(held).next_multiple_of(BUDGET_STEP);
-                self.budget = timeout(PATIENCE, common.acquire_many_owned(permits(wanted))).await.ok().and_then(Result::ok);
-                self.budget.is_some()
+                self.taken = timeout(PATIENCE, budget.take(wanted)).await.ok().flatten();
+                self.taken.is_some()
             }
-            Some(budget) if held <= budget.num_permits() => true,
-            // More than was declared, so it may be anything.
-            Some(budget) => match common.try_acquire_many_owned(permits(MESSAGE_MAX - budget.num_permits())) {
-                Ok(more) => {
-                    budget.merge(more);
-                    true
-                }
-                Err(_) => false,
-            },
+            Some(taken) if held <= taken.count() => true,
+            // It is longer than declared, so it may become as long as any.
+            Some(taken) => budget.try_take(MESSAGE_MAX - taken.count()).map(|more| taken.merge(more)).is_some(),
         }
     }
-}
-
-/// Bytes of budget as the semaphore counts them.
-fn permits(bytes: usize) -> u32 {
-    // Messages end at 32 MiB.
-    bytes as u32
 }
 
 async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> io::Result<()> {

@@ -185,7 +185,7 @@ fn the_largest_message_is_taken() {
 }
 
 #[test]
-fn a_message_without_room_is_refused_for_now() {
+fn a_message_without_budget_is_refused_for_now() {
     let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes());

@@ -6,8 +6,9 @@ use super::*;
 use crate::clock::Clock;
 use crate::engine;
 use crate::random::Random;
+use crate::smtp::Config;
 use crate::smtp::address::Domain;
-use crate::smtp::{BUDGET, Config};
+use crate::smtp::budget::{MESSAGE_BUDGET, MessageBudget};
 use crate::store::Medium;
 
 const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
@@ -17,7 +18,7 @@ struct Talk {
     peer: DuplexStream,
     session: JoinHandle<io::Result<()>>,
     stop: watch::Sender<bool>,
-    budget: Arc<Semaphore>,
+    budget: MessageBudget,
 }
 
 fn talk(capacity: usize, budget: usize) -> Talk {
@@ -32,10 +33,10 @@ fn talk(capacity: usize, budget: usize) -> Talk {
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
-    let budget = Arc::new(Semaphore::new(budget));
-    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: Arc::clone(&budget) });
+    let budget = MessageBudget::new(budget);
+    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: budget.clone() });
     let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
-    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, budget: None };
+    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, taken: None };
     let (peer, mut stream) = duplex(capacity);
     let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
     Talk { peer, session, stop, budget }
@@ -72,14 +73,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn silent_peers_are_dropped() {
-    let mut talk = talk(1024, BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     assert!(timeout(PATIENCE - SECOND, talk.peer.read_u8()).await.is_err());
     assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_command_cannot_be_drawn_out() {
-    let mut talk = talk(1024, BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     for _ in 0..7 {
         talk.send("N").await;
         sleep(PATIENCE / 7 - SECOND / 10).await;
@@ -89,7 +90,7 @@ async fn a_command_cannot_be_drawn_out() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_end_some_time() {
-    let mut talk = talk(1024, BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     for _ in 0..(SESSION.as_secs() / 50 - 1) {
         sleep(50 * SECOND).await;
         talk.send("NOOP\r\n").await;
@@ -103,7 +104,7 @@ async fn sessions_end_some_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_take_its_time_but_not_stop() {
-    let mut talk = talk(1024, BUDGET);
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     for _ in 0..10 {
@@ -116,7 +117,7 @@ async fn a_message_may_take_its_time_but_not_stop() {
 
 #[tokio::test(start_paused = true)]
 async fn replies_have_to_be_read() {
-    let mut talk = talk(64, BUDGET);
+    let mut talk = talk(64, MESSAGE_BUDGET);
     talk.send(&"NOOP\r\n".repeat(10)).await;
     assert!(timeout(HANDOVER - SECOND, &mut talk.session).await.is_err());
     let ended = timeout(2 * SECOND, &mut talk.session).await.unwrap().unwrap();
@@ -125,13 +126,13 @@ async fn replies_have_to_be_read() {
 
 #[tokio::test]
 async fn stopping_ends_sessions_between_messages() {
-    let mut idle = talk(1024, BUDGET);
+    let mut idle = talk(1024, MESSAGE_BUDGET);
     idle.send("NOOP\r\n").await;
     idle.hear("250").await;
     idle.stop.send_replace(true);
     assert_eq!(idle.rest().await, "421 4.3.2 The service is stopping\r\n");
 
-    let mut busy = talk(1024, BUDGET);
+    let mut busy = talk(1024, MESSAGE_BUDGET);
     busy.send(TO_DATA).await;
     busy.hear("354").await;
     busy.stop.send_replace(true);
@@ -153,8 +154,8 @@ fn to_data(declared: usize) -> String {
 const MEGABYTE: usize = BUDGET_STEP;
 
 #[tokio::test]
-async fn large_messages_take_room_and_give_it_back() {
-    let mut talk = talk(1024, BUDGET);
+async fn large_messages_take_budget_and_give_it_back() {
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     for (declared, sent, taken) in [
         (0, SHARE, 0),
         (MEGABYTE, SHARE, 0),
@@ -167,23 +168,23 @@ async fn large_messages_take_room_and_give_it_back() {
         talk.send(&to_data(declared)).await;
         talk.hear("354").await;
         talk.send(&content(sent)).await;
-        assert_eq!(talk.budget.available_permits(), BUDGET - taken, "{declared} {sent}");
+        assert_eq!(talk.budget.left(), MESSAGE_BUDGET - taken, "{declared} {sent}");
         talk.send(".\r\n").await;
         talk.hear("250").await;
-        assert_eq!(talk.budget.available_permits(), BUDGET, "{declared} {sent}");
+        assert_eq!(talk.budget.left(), MESSAGE_BUDGET, "{declared} {sent}");
     }
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     talk.send(&content(2 * SHARE)).await;
     drop(talk.peer);
     talk.session.await.unwrap().unwrap();
-    assert_eq!(talk.budget.available_permits(), BUDGET);
+    assert_eq!(talk.budget.left(), MESSAGE_BUDGET);
 }
 
 #[tokio::test]
-async fn large_messages_wait_for_room() {
-    let mut talk = talk(1024, BUDGET);
-    let taken = Arc::clone(&talk.budget).acquire_many_owned(permits(BUDGET)).await.unwrap();
+async fn large_messages_wait_for_budget() {
+    let mut talk = talk(1024, MESSAGE_BUDGET);
+    let taken = talk.budget.try_take(MESSAGE_BUDGET).unwrap();
     talk.send(TO_DATA).await;
     talk.hear("354").await;
     let Talk { mut peer, session, stop: _stop, .. } = talk;
@@ -205,14 +206,14 @@ async fn large_messages_wait_for_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_messages_without_room_are_refused_for_now() {
-    let mut talk = talk(1024, BUDGET);
+async fn large_messages_without_budget_are_refused_for_now() {
+    let mut talk = talk(1024, MESSAGE_BUDGET);
     for (left, declared) in [(0, 0), (MESSAGE_MAX - MEGABYTE, 0), (MEGABYTE, SHARE)] {
-        let _taken = Arc::clone(&talk.budget).acquire_many_owned(permits(BUDGET - left)).await.unwrap();
+        let _taken = talk.budget.try_take(MESSAGE_BUDGET - left).unwrap();
         talk.send(&to_data(declared)).await;
         talk.hear("354").await;
         talk.send(&content(2 * MEGABYTE)).await;
-        assert_eq!(talk.budget.available_permits(), left);
+        assert_eq!(talk.budget.left(), left);
         talk.send(".\r\n").await;
         assert_eq!(talk.hear("452").await.lines().count(), 1);
     }
