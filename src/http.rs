@@ -38,10 +38,22 @@ pub struct Config {
     pub base_url: BaseUrl,
     /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` are believed.
     pub trusted_proxies: Vec<ipnet::IpNet>,
-    /// API requests a minute for each key; 0: no limit.
-    pub api_rate: u32,
-    /// API requests that a key may make at once.
-    pub api_burst: u32,
+    /// How often a key may ask.
+    pub api_rate: ApiRate,
+}
+
+/// How often each API key may be used (docs: limits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ApiRate {
+    /// Requests a minute; 0: no limit.
+    pub per_minute: u32,
+    /// Requests at once after a pause; 0 counts as 1.
+    pub burst: u32,
+}
+
+impl ApiRate {
+    /// No limit.
+    pub const UNLIMITED: Self = Self { per_minute: 0, burst: 0 };
 }
 
 /// Connections at the same time; more are answered 503 and closed.

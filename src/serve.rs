@@ -19,7 +19,7 @@ use tracing::level_filters::LevelFilter;
 use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
-use crate::http::BaseUrl;
+use crate::http::{ApiRate, BaseUrl};
 use crate::random::Random;
 use crate::smtp::address::Domain;
 use crate::store::Medium;
@@ -48,9 +48,7 @@ pub struct Config {
     /// See [`crate::http::Config`].
     pub trusted_proxies: Vec<IpNet>,
     /// See [`crate::http::Config`].
-    pub api_rate: u32,
-    /// See [`crate::http::Config`].
-    pub api_burst: u32,
+    pub api_rate: ApiRate,
     /// See [`engine::Config`].
     pub ping_body_limit: usize,
     /// Pings by mail, if they are taken.
@@ -65,8 +63,16 @@ pub struct Mail {
     pub listen: Vec<SocketAddr>,
     /// See [`crate::smtp::Config`].
     pub domain: Domain,
-    /// Files of the certificate chain and of its private key, for STARTTLS.
-    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// For STARTTLS.
+    pub certificate: Option<CertificateFiles>,
+}
+
+/// The PEM files of a certificate.
+pub struct CertificateFiles {
+    /// The certificate and its chain.
+    pub chain: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// Runs the server until a signal stops it.
@@ -203,8 +209,7 @@ mod tests {
             listen: vec![([127, 0, 0, 1], 0).into()],
             base_url: None,
             trusted_proxies: Vec::new(),
-            api_rate: 0,
-            api_burst: 0,
+            api_rate: ApiRate::UNLIMITED,
             ping_body_limit: 0,
             mail: None,
             log: LevelFilter::OFF,

@@ -7,8 +7,8 @@ use clap::Args;
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
-use crate::http::BaseUrl;
-use crate::serve::{Config, Mail};
+use crate::http::{ApiRate, BaseUrl};
+use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
 
 #[derive(Args)]
@@ -85,8 +85,7 @@ impl ServeArgs {
             trusted_proxies: self.trusted_proxy,
             // A u32 fits a usize on every target with sockets.
             ping_body_limit: self.ping_body_limit as usize,
-            api_rate: self.api_rate,
-            api_burst: self.api_burst,
+            api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
             mail: self.mail.config(),
             log: self.log,
         }
@@ -97,6 +96,7 @@ impl MailArgs {
     fn config(self) -> Option<Mail> {
         // One is never given without the other.
         let domain = self.ping_email_domain.filter(|_| !self.smtp_listen.is_empty())?;
-        Some(Mail { listen: self.smtp_listen, domain, certificate: self.smtp_tls_cert.zip(self.smtp_tls_key) })
+        let files = self.smtp_tls_cert.zip(self.smtp_tls_key);
+        Some(Mail { listen: self.smtp_listen, domain, certificate: files.map(|(chain, key)| CertificateFiles { chain, key }) })
     }
 }

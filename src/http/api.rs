@@ -44,7 +44,7 @@ pub(crate) struct Api {
 
 impl Api {
     pub(super) fn new(config: &Config) -> Self {
-        Self { limiter: rate::Limiter::new(config.api_rate, config.api_burst), description: openapi::description(&config.base_url).into() }
+        Self { limiter: rate::Limiter::new(config.api_rate), description: openapi::description(&config.base_url).into() }
     }
 }
 
@@ -59,24 +59,24 @@ pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Inc
 async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
     let Endpoint { version, resource, slash_missing } = endpoint;
     let (head, body) = request.into_parts();
-    let reading = matches!(head.method, Method::GET | Method::HEAD);
+    let verb = Verb::of(&head.method);
     if head.method == Method::OPTIONS {
         return Ok(reply::no_content());
     }
-    if slash_missing && !reading {
+    if slash_missing && verb != Some(Verb::Get) {
         return Ok(reply::moved(&location(door, version, resource, &head)));
     }
-    if !resource.methods().split(", ").any(|method| method == head.method.as_str()) {
-        return Err(Fault::MethodNotAllowed(resource.methods()));
-    }
+    let methods = resource.methods();
+    let taken = methods.split(", ").any(|method| method == head.method.as_str());
+    let verb = verb.filter(|_| taken).ok_or(Fault::MethodNotAllowed(methods))?;
     let by_header = auth::header_key(&head.headers).map(|key| auth::identify(door, key));
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
-    let body = match head.method {
-        Method::POST => body::whole(body, BODY_BYTES, &door.budget).await?,
+    let body = match verb {
+        Verb::Post => body::whole(body, BODY_BYTES, &door.budget).await?,
         // Nobody asks what it says, but the next request comes after it.
-        _ => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
+        Verb::Get | Verb::Delete => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
     };
     let document = match resource {
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing(&body)?,
@@ -84,30 +84,58 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
     };
     let by_body = || auth::identify(door, document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
-    if caller.read_only && !(reading && resource.shows_read_only()) {
+    if caller.read_only && !(verb == Verb::Get && resource.shows_read_only()) {
         return Err(Fault::WrongKey);
     }
-    dispatch(Call { door, version, caller, now: door.handle.now(), head: &head, document }, resource).await
+    dispatch(Call { door, version, caller, now: door.handle.now(), head: &head, document }, resource, verb).await
 }
 
-/// Which function answers which method of which resource.
-async fn dispatch(call: Call<'_>, resource: Resource) -> Result<Reply, Fault> {
-    match (resource, &call.head.method) {
-        (Resource::Checks, &Method::POST) => checks::create(call).await,
-        (Resource::Checks, _) => tagged(&call, checks::list(&call)).await,
-        (Resource::Check(uuid), &Method::POST) => checks::update(call, uuid).await,
-        (Resource::Check(uuid), &Method::DELETE) => checks::delete(call, uuid).await,
-        (Resource::Check(uuid), _) => checks::get(&call, CheckRef::Uuid(uuid)),
-        (Resource::UniqueCheck(key), _) => checks::get(&call, CheckRef::Unique(key)),
-        (Resource::Pause(uuid), _) => checks::pause(call, uuid).await,
-        (Resource::Resume(uuid), _) => checks::resume(call, uuid).await,
-        (Resource::Pings(uuid), _) => tagged(&call, pings::list(&call, uuid)).await,
-        (Resource::PingBody(uuid, n), _) => pings::body(&call, uuid, n).await,
-        (Resource::Flips(uuid), _) => flips::list(&call, CheckRef::Uuid(uuid)).await,
-        (Resource::UniqueFlips(key), _) => flips::list(&call, CheckRef::Unique(key)).await,
-        (Resource::Channels, _) => tagged(&call, channels::list(&call)).await,
-        (Resource::Status, _) => status::probe(&call).await,
-        (Resource::Badges, _) => tagged(&call, badges::list(&call)).await,
+/// What a request wants of its resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verb {
+    /// GET, and HEAD, whose answer loses its body on the way out.
+    Get,
+    Post,
+    Delete,
+}
+
+impl Verb {
+    fn of(method: &Method) -> Option<Self> {
+        match *method {
+            Method::GET | Method::HEAD => Some(Self::Get),
+            Method::POST => Some(Self::Post),
+            Method::DELETE => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+/// Which function answers which request. Every pair of a resource and a verb stands here.
+async fn dispatch(call: Call<'_>, resource: Resource, verb: Verb) -> Result<Reply, Fault> {
+    match (resource, verb) {
+        (Resource::Checks, Verb::Get) => tagged(&call, checks::list(&call)).await,
+        (Resource::Checks, Verb::Post) => checks::create(call).await,
+        (Resource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)),
+        (Resource::Check(uuid), Verb::Post) => checks::update(call, uuid).await,
+        (Resource::Check(uuid), Verb::Delete) => checks::delete(call, uuid).await,
+        (Resource::UniqueCheck(key), Verb::Get) => checks::get(&call, CheckRef::Unique(key)),
+        (Resource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
+        (Resource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
+        (Resource::Pings(uuid), Verb::Get) => tagged(&call, pings::list(&call, uuid)).await,
+        (Resource::PingBody(uuid, n), Verb::Get) => pings::body(&call, uuid, n).await,
+        (Resource::Flips(uuid), Verb::Get) => flips::list(&call, CheckRef::Uuid(uuid)).await,
+        (Resource::UniqueFlips(key), Verb::Get) => flips::list(&call, CheckRef::Unique(key)).await,
+        (Resource::Channels, Verb::Get) => tagged(&call, channels::list(&call)).await,
+        (Resource::Badges, Verb::Get) => tagged(&call, badges::list(&call)).await,
+        (Resource::Status, Verb::Get) => status::probe(&call).await,
+        // Refused before the body is read, by the list of methods.
+        (resource @ Resource::Checks, Verb::Delete)
+        | (resource @ (Resource::Pause(_) | Resource::Resume(_)), Verb::Get | Verb::Delete)
+        | (resource @ (Resource::UniqueCheck(_) | Resource::UniqueFlips(_)), Verb::Post | Verb::Delete)
+        | (resource @ (Resource::Pings(_) | Resource::PingBody(..) | Resource::Flips(_)), Verb::Post | Verb::Delete)
+        | (resource @ (Resource::Channels | Resource::Badges | Resource::Status), Verb::Post | Verb::Delete) => {
+            Err(Fault::MethodNotAllowed(resource.methods()))
+        }
     }
 }
 

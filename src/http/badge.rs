@@ -96,20 +96,17 @@ struct Badge {
 
 /// Answers a request to a badge URL.
 pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
-    let badge = match path {
+    let (shown, states, format) = match path {
         BadgePath::Tag { badge_key, signature, states, tag, format } => {
             let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-            is_signed(&secret, &badge_key, tag.as_deref(), &signature)
-                .then(|| of_project(handle, &badge_key, tag.as_deref()))
-                .flatten()
-                .map(|(label, counts)| Badge { label, counts, states, format })
+            let signed = is_signed(&secret, &badge_key, tag.as_deref(), &signature);
+            (signed.then(|| of_project(handle, &badge_key, tag.as_deref())).flatten(), states, format)
         }
-        BadgePath::Check { states, badge, format } => {
-            of_check(handle, badge).map(|(label, counts)| Badge { label, counts, states, format })
-        }
-        BadgePath::Unknown => None,
+        BadgePath::Check { states, badge, format } => (of_check(handle, badge), states, format),
+        BadgePath::Unknown => return Err(Fault::NotFound),
     };
-    badge.map(|badge| badge.reply()).ok_or(Fault::NotFound)
+    let (label, counts) = shown.ok_or(Fault::NotFound)?;
+    Ok(Badge { label, counts, states, format }.reply())
 }
 
 /// The label and the counts of a tag, or of all checks of a project.

@@ -1,14 +1,13 @@
 //! The doors of a server: each listens before the first is served, so that a start either works whole or tells what is in its way.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Config, Mail, ServeError};
+use super::{CertificateFiles, Config, Mail, ServeError};
 use crate::admin;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
@@ -37,7 +36,7 @@ impl Doors {
         };
         let mail = match &config.mail {
             Some(Mail { listen, domain, certificate }) => {
-                let read = |(chain, key): &(PathBuf, PathBuf)| Certificate::read(chain, key);
+                let read = |files: &CertificateFiles| Certificate::read(&files.chain, &files.key);
                 let certificate = certificate.as_ref().map(read).transpose().map_err(ServeError::Certificate)?;
                 Some((bind("--smtp-listen", listen).await?, smtp::Config { domain: domain.clone(), certificate }))
             }
@@ -49,9 +48,9 @@ impl Doors {
 
     /// Answers until `stopped` holds true and each door has drained.
     pub(super) fn serve(self, handle: &Handle, config: Config, threads: ConnectionThreads, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
-        let Config { trusted_proxies, api_rate, api_burst, .. } = config;
+        let Config { trusted_proxies, api_rate, .. } = config;
         let mut running = JoinSet::new();
-        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, api_burst };
+        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate };
         let (server, threads) = (http::Server::new(handle.clone(), config), Arc::new(threads));
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");

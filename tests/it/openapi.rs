@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use overdue::domain::channel::{Kind, Settings};
 use overdue::domain::project::ChannelName;
+use overdue::http::ApiRate;
 use overdue::manage::channel;
 use serde_json::{Value, json};
 
@@ -209,7 +210,7 @@ async fn every_operation_answers_as_described() {
 
 #[tokio::test]
 async fn limits_and_entity_tags_are_described() {
-    let server = Server::start_with(|config| (config.api_rate, config.api_burst) = (1, 2)).await;
+    let server = Server::start_with(|config| config.api_rate = ApiRate { per_minute: 1, burst: 2 }).await;
     let mut described = Description::of(&server).await;
     let list = server.api("GET", "/badges/", "").await;
     let headers = [("X-Api-Key", server.main.rw.as_str()), ("If-None-Match", list.header("etag").unwrap())];

@@ -89,8 +89,7 @@ impl Server {
         let mut config = http::Config {
             base_url: base.parse().unwrap(),
             trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
-            api_rate: 0,
-            api_burst: 0,
+            api_rate: http::ApiRate::UNLIMITED,
         };
         change(&mut config);
         let base = config.base_url.as_str().to_owned();

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::domain::moment::{MICROS, Moment};
+use crate::http::ApiRate;
 
 /// Buckets that are kept without a look at which are full.
 const FEW_BUCKETS: usize = 1024;
 
-/// A token bucket for each key: `burst` requests at once, and `rate` a minute after that.
+/// A token bucket for each key: `burst` requests at once, and `per_minute` a minute after that.
 pub(crate) struct Limiter {
     /// Microseconds that each request costs; 0 when there is no limit.
     cost: i64,
@@ -35,9 +36,10 @@ struct Bucket {
 pub(crate) struct RetryAfter(pub(crate) i64);
 
 impl Limiter {
-    /// Limits each key to `rate` requests a minute and `burst` (0 counts as 1) at once; a rate of 0 sets no limit.
-    pub(crate) fn new(rate: u32, burst: u32) -> Self {
-        let cost = (60 * MICROS).checked_div(rate.into()).unwrap_or(0);
+    /// Limits each key to this rate.
+    pub(crate) fn new(rate: ApiRate) -> Self {
+        let ApiRate { per_minute, burst } = rate;
+        let cost = (60 * MICROS).checked_div(per_minute.into()).unwrap_or(0);
         let buckets = Buckets { by_key: HashMap::new(), sweep_at: FEW_BUCKETS };
         Self { cost, most: cost * i64::from(burst.max(1)), buckets: Mutex::new(buckets) }
     }
@@ -88,6 +90,10 @@ mod tests {
 
     const NOON: Moment = Moment::from_secs(1_800_000_000);
 
+    fn limiter(per_minute: u32, burst: u32) -> Limiter {
+        Limiter::new(ApiRate { per_minute, burst })
+    }
+
     /// How many of many requests are admitted at once.
     fn admitted(limiter: &Limiter, key: u64, now: Moment) -> usize {
         (0..3000).take_while(|_| limiter.admit(key, now).is_ok()).count()
@@ -98,7 +104,7 @@ mod tests {
         for (rate, burst, at_once, a_minute_later, retry) in
             [(100, 1000, 1000, 100, 1), (100, 100, 100, 100, 1), (100, 10, 10, 10, 1), (1, 1, 1, 1, 60), (7, 3, 3, 3, 9), (20, 0, 1, 1, 3)]
         {
-            let limiter = Limiter::new(rate, burst);
+            let limiter = limiter(rate, burst);
             assert_eq!(admitted(&limiter, 1, NOON), at_once, "{rate} {burst}");
             assert_eq!(limiter.admit(1, NOON), Err(RetryAfter(retry)), "{rate} {burst}");
             assert_eq!(admitted(&limiter, 1, NOON.plus_secs(60)), a_minute_later, "{rate} {burst}");
@@ -109,12 +115,12 @@ mod tests {
 
     #[test]
     fn a_rate_of_0_is_no_limit() {
-        assert_eq!(admitted(&Limiter::new(0, 1), 1, NOON), 3000);
+        assert_eq!(admitted(&limiter(0, 1), 1, NOON), 3000);
     }
 
     #[test]
     fn a_clock_that_steps_back_changes_nothing() {
-        let limiter = Limiter::new(60, 10);
+        let limiter = limiter(60, 10);
         assert!((0..4).all(|_| limiter.admit(1, NOON).is_ok()));
         let earlier = NOON.plus_secs(-86_400);
         assert_eq!(admitted(&limiter, 1, earlier), 6);
@@ -125,7 +131,7 @@ mod tests {
 
     #[test]
     fn full_buckets_are_dropped() {
-        let limiter = Limiter::new(60, 10);
+        let limiter = limiter(60, 10);
         for key in 0..100_000 {
             // One a millisecond, and each bucket is full after a second: no more than a thousand are in use.
             assert_eq!(limiter.admit(key, NOON.plus_micros(key as i64 * 1000)), Ok(()));
@@ -139,7 +145,7 @@ mod tests {
         fn no_stretch_of_time_sees_more_than_burst_and_rate_and_waiting_helps(
             rate in 1..200_u32, burst in 1..50_u32, gaps in vec(0..3_000_000_i64, 1..200)
         ) {
-            let limiter = Limiter::new(rate, burst);
+            let limiter = limiter(rate, burst);
             let (mut now, mut served) = (NOON, Vec::new());
             for gap in gaps {
                 now = now.plus_micros(gap);

@@ -1,6 +1,7 @@
 //! Keys: where they stand, what they open, in which order things are refused, and how often they may be used.
 
 use overdue::engine::command::Command;
+use overdue::http::ApiRate;
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused};
@@ -155,7 +156,7 @@ async fn a_revoked_key_opens_nothing() {
 
 #[tokio::test]
 async fn a_key_may_be_used_so_often() {
-    let server = Server::start_with(|config| (config.api_rate, config.api_burst) = (60, 3)).await;
+    let server = Server::start_with(|config| config.api_rate = ApiRate { per_minute: 60, burst: 3 }).await;
     for status in [201, 201, 201, 429, 429] {
         assert_eq!(server.api("POST", "/checks/", "").await.status, status);
     }
