@@ -46,8 +46,7 @@ impl Site {
         let config = http::Config {
             base_url: "http://overdue.test".parse().unwrap(),
             trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
-            api_rate: 0,
-            api_burst: 0,
+            api_rate: http::ApiRate::UNLIMITED,
         };
         let (stop, stopped) = watch::channel(false);
         std::mem::forget(stop);
