@@ -44,11 +44,12 @@ async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: C
         PingPath::Slug(key, slug, action) => (Target::Slug { key, slug, create: None }, action),
         PingPath::BadSlug => return Err(Fault::BadRequest("invalid url format".into())),
     };
-    let kind = match action {
-        Action::Success | Action::ExitStatus(0) => Kind::Success,
-        Action::Fail | Action::ExitStatus(1..) => Kind::Fail,
-        Action::Start => Kind::Start,
-        Action::Log => Kind::Log,
+    let signal = match action {
+        Action::Success => Signal::Http(Kind::Success),
+        Action::Start => Signal::Http(Kind::Start),
+        Action::Fail => Signal::Http(Kind::Fail),
+        Action::Log => Signal::Http(Kind::Log),
+        Action::ExitStatus(status) => Signal::Exit(status),
         Action::BadExitStatus => return Err(malformed(handle, &target, create, "invalid url format")),
     };
     let Ok(rid) = rid else { return Err(malformed(handle, &target, create, "invalid uuid format")) };
@@ -62,7 +63,7 @@ async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: C
     let keep = handle.ping_body_limit().max(SEARCHED_BYTES);
     let body = body::beginning(request.into_body(), keep, &door.budget).await?;
     let origin = Origin { scheme: client.scheme, method, remote_addr: Some(client.addr), ua };
-    let ping = PingRequest { target, signal: Signal::Http(kind), origin, rid, body };
+    let ping = PingRequest { target, signal, origin, rid, body };
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }
 

@@ -145,6 +145,24 @@ async fn the_log_shows_where_a_ping_came_from() {
 }
 
 #[tokio::test]
+async fn the_log_keeps_the_exit_status() {
+    let server = Server::start().await;
+    let uuid = made_by_ping(&server, "backup").await;
+    for (action, kind, exit) in [
+        ("", Kind::Success, None),
+        ("/fail", Kind::Fail, None),
+        ("/0", Kind::Success, Some(0)),
+        ("/007", Kind::Fail, Some(7)),
+        ("/255", Kind::Fail, Some(255)),
+    ] {
+        assert_eq!(server.get(&format!("/ping/{uuid}{action}")).await.status, 200);
+        let ping = log(&server, uuid).remove(0);
+        assert_eq!((ping.kind, ping.exit), (kind, exit), "{action}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn silence_takes_a_check_to_grace_and_down_on_time() {
     let server = Server::start().await;
     let uuid = made_by_ping(&server, "backup").await;
