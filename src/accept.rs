@@ -32,8 +32,8 @@ impl Listener for TcpListener {
     }
 }
 
-/// Runs `hold` as a task for every connection (`None`: it was turned away) until `stop` holds true, then lets those that are open end,
-/// for five seconds at the most. A connection that panics ends alone.
+/// Runs what `hold` makes of every connection as a task, until `stop` holds true; `None` is a connection that was turned away. Then
+/// those that are open may end, within five seconds. A connection that panics ends alone.
 ///
 /// At most `most` connections are open at the same time. More wait in the queue of the system.
 pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>(
@@ -74,7 +74,7 @@ pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>
     }
 }
 
-/// Waits until the service is to stop; a sender that is gone says so too.
+/// Waits until the service is to stop. A sender that is gone means the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

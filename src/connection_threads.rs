@@ -1,5 +1,5 @@
-//! The threads that answer requests: each runs its connections alone, so that a request is read, waited for and answered on one core
-//! and wakes nobody else.
+//! The threads that answer requests. Each runs its connections alone. So one core reads a request, waits for it and answers it, and no
+//! other thread is woken.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::engine;
 
-/// Nearer than any time limit of a request.
+/// Less than any time limit of a request.
 const NEAR: Duration = Duration::from_secs(1);
 
 /// Threads with a single-threaded runtime each, until this is dropped. With none, connections run where they are accepted.
@@ -87,8 +87,8 @@ impl ConnectionThread {
     }
 }
 
-/// Keeps a timer pending that is nearer than those of requests. While a runtime has none, every timer that is set interrupts its wait
-/// with a system call; each request sets one for its header.
+/// Keeps a timer pending that is nearer than those of requests. Each request sets a timer for its header. If no nearer one is pending,
+/// setting it interrupts the wait of the runtime by a system call.
 async fn near_timer() {
     let mut near = tokio::time::interval(NEAR);
     loop {

@@ -42,7 +42,7 @@ pub struct Config {
     pub api_rate: ApiRate,
 }
 
-/// How often each API key may be used (docs: limits).
+/// How often each API key may be used: see [limits](crate::docs::limits).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ApiRate {
     /// Requests a minute; 0: no limit.
@@ -62,7 +62,7 @@ const MOST_CONNECTIONS: usize = 4096;
 const HEADER_TIME: Duration = Duration::from_secs(60);
 /// A connection whose client takes nothing of an answer for so long is closed.
 const UNREAD_TIME: Duration = Duration::from_secs(60);
-/// Bytes of a request's header that are taken. Reading goes in steps, so some longer ones pass; twice as many are answered 431.
+/// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
 
 /// What every request is answered from. Cheap to clone.
@@ -90,9 +90,9 @@ impl Server {
         }))
     }
 
-    /// Answers connections, each on a thread, until `stop` holds true, then lets those that are open finish, for five seconds at the most.
+    /// Answers connections until `stop` holds true. Then those that are open may finish, within five seconds.
     pub async fn serve(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
-        // More than its places are accepted, to be told so.
+        // No limit here: a connection that finds no place is accepted and told so.
         accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.
@@ -111,14 +111,14 @@ impl Server {
     }
 
     async fn connection(self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
-        // Answers are written whole, so waiting for more to send only delays them.
+        // An answer is written in one piece. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         close_unread(&stream, UNREAD_TIME);
         let service = service_fn(|request| self.answer(request, peer));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
-            // Who has said all there is to say, such as `nc -N`, still listens.
+            // A client may close its sending side after the request, as `nc -N` does. It still reads the answer.
             .half_close(true)
             // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
             .max_buf_size(HEADER_BYTES)
@@ -140,7 +140,7 @@ impl Server {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.inner_path(uri.path());
-        // Where no budget answers, the API still speaks JSON.
+        // The API says in JSON, too, that there is no such path.
         let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
             return Ok(refused(Fault::UriTooLong));
@@ -160,8 +160,8 @@ impl Server {
     }
 }
 
-/// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482): hyper would
-/// wait for ever.
+/// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482). hyper has no
+/// such limit.
 fn close_unread(stream: &TcpStream, time: Duration) {
     if let Err(error) = SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
         tracing::debug!("a connection has no limit for what is not read: {error}");

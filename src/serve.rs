@@ -32,14 +32,14 @@ mod first_start;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
 const DOORS_TIME: Duration = Duration::from_secs(6);
-/// How long the writer may take after that; together they stay below the ten seconds after which a supervisor kills.
+/// How long the writer may take after that. Together they stay below the ten seconds after which a supervisor kills.
 const WRITER_TIME: Duration = Duration::from_secs(3);
 
 /// What the server is told on the command line.
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
-    /// How this program was called, for the commands that are shown.
+    /// How this program was called. Commands that are shown begin with it.
     pub program: PathBuf,
     /// Where HTTP requests are taken; at least one.
     pub listen: Vec<SocketAddr>,
@@ -102,7 +102,7 @@ async fn serve(config: Config, handle: Handle, mut ended: oneshot::Receiver<Ende
     let doors = Doors::open(&config).await?;
     if handle.state().projects().next().is_none() {
         let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
-        // With nobody there to read it, the commands still show what there is.
+        // If nobody can read it, `overdue key list` still shows the ping key.
         let _ = io::stderr().write_all(prepared.map_err(ServeError::FirstStart)?.as_bytes());
     }
     let (stop, stopped) = watch::channel(false);
@@ -181,7 +181,7 @@ impl Signals {
     }
 }
 
-/// A directory that was there before may let others in; it is not ours to change.
+/// Warns if others may enter the data directory. The permissions of a directory that was there before are not ours to change.
 fn warn_of_open_directory(directory: &Path) {
     let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
     if open {

@@ -54,9 +54,9 @@ impl Server {
         Self(Arc::new(Door { handle, config, sessions, budget }))
     }
 
-    /// Takes mail until `stop` holds true, then lets messages that are on their way come in, for five seconds at the most.
+    /// Takes mail until `stop` holds true. Then messages that are on their way may still come in, within five seconds.
     pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
-        // More than its places are accepted, to be told so.
+        // No limit here: a session that finds no place is accepted and told so.
         accept("mail", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
                 // A fresh connection takes so little at once or not at all.

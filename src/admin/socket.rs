@@ -18,7 +18,7 @@ use super::{SOCKET_NAME, perform};
 use crate::accept::{Listener, accept, stopped};
 use crate::engine::Handle;
 
-/// Connections at the same time; more wait to be accepted.
+/// Connections at the same time. More wait to be accepted.
 const MOST_CONNECTIONS: usize = 16;
 /// Bytes of a request; the largest that makes sense sets a webhook with a body and many headers.
 const MOST_BYTES: u64 = 256 << 10;
@@ -70,7 +70,7 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    /// Listens in this data directory, in which the caller has the database open: so a socket that is there already was left behind.
+    /// Listens in this data directory. The caller has its database open, so a socket that is there already was left behind.
     pub fn bind(directory: &Path) -> Result<Self, SocketError> {
         let path = directory.join(SOCKET_NAME);
         let refused = |error| SocketError::Io(path.clone(), error);
@@ -84,12 +84,12 @@ impl Socket {
             io::ErrorKind::InvalidInput => SocketError::PathTooLong(path.clone()),
             _ => refused(error),
         })?;
-        // To connect takes the permission to write; the directory lets nobody else in anyway.
+        // Connecting takes the permission to write.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
         Ok(Self { listener, path })
     }
 
-    /// Answers requests until `stop` holds true, then lets those that are being carried out be answered, for five seconds at the most.
+    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds.
     pub async fn serve(self, handle: Handle, stop: watch::Receiver<bool>) {
         let hold = |stream| Some(connection(stream, handle.clone(), stop.clone()));
         accept("admin", self, MOST_CONNECTIONS, stop.clone(), hold).await;

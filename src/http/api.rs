@@ -55,7 +55,7 @@ pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Inc
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
-/// What comes before the resource is asked, in the order in which clients may rely on: method, body, key.
+/// Checks the method, the body and the key, in this order: clients may rely on it.
 async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
     let Endpoint { version, resource, slash_missing } = endpoint;
     let (head, body) = request.into_parts();
@@ -75,7 +75,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
     }
     let body = match verb {
         Verb::Post => body::whole(body, BODY_BYTES, &door.budget).await?,
-        // Nobody asks what it says, but the next request comes after it.
+        // It means nothing here. It is read because the next request comes after it.
         Verb::Get | Verb::Delete => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
     };
     let document = match resource {
@@ -93,7 +93,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
 /// What a request wants of its resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verb {
-    /// GET, and HEAD, whose answer loses its body on the way out.
+    /// GET, or HEAD: hyper sends the answer to HEAD without its body.
     Get,
     Post,
     Delete,
@@ -128,7 +128,7 @@ async fn dispatch(call: Call<'_>, resource: Resource, verb: Verb) -> Result<Repl
         (Resource::Channels, Verb::Get) => tagged(&call, channels::list(&call)).await,
         (Resource::Badges, Verb::Get) => tagged(&call, badges::list(&call)).await,
         (Resource::Status, Verb::Get) => status::probe(&call).await,
-        // Refused before the body is read, by the list of methods.
+        // `admit` has refused these before it read the body.
         (resource @ Resource::Checks, Verb::Delete)
         | (resource @ (Resource::Pause(_) | Resource::Resume(_)), Verb::Get | Verb::Delete)
         | (resource @ (Resource::UniqueCheck(_) | Resource::UniqueFlips(_)), Verb::Post | Verb::Delete)
@@ -161,7 +161,7 @@ pub(crate) struct Call<'a> {
     document: Document<'a>,
 }
 
-/// What a check is called in a path.
+/// How a path names a check.
 #[derive(Clone, Copy)]
 pub(crate) enum CheckRef {
     Uuid(uuid::Uuid),
@@ -177,7 +177,7 @@ impl Call<'_> {
         View { base_url: self.door.config.base_url.as_str(), version: self.version, read_only: self.caller.read_only }
     }
 
-    /// The check of that name in the caller's project. A UUID of another project is denied; its unique keys are unknown.
+    /// The check in the caller's project. A UUID of another project is denied. A unique key of another project is unknown.
     fn check(&self, check: CheckRef) -> Result<Check, Fault> {
         let (handle, project) = (self.handle(), self.caller.project);
         let mut found = None;

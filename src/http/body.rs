@@ -11,18 +11,18 @@ use super::reply::Fault;
 
 /// A body that has not arrived by then is answered 408.
 const BODY_TIME: Duration = Duration::from_secs(60);
-/// Bytes of a body that are read on and dropped beyond what is kept; more are answered 413.
-const DROPPED_BYTES: usize = 10 << 20;
-/// Bytes of a body that need no budget of the common one: most bodies are shorter.
+/// Bytes of a body that are read at all, kept or not. A longer body is answered 413.
+const READ_BYTES: usize = 10 << 20;
+/// Bytes of a body that each request may keep without the common budget. Most bodies are shorter.
 const SHARE: usize = 16 << 10;
-/// Bytes that may be kept at the same time of bodies that are coming in, beyond the share of each.
+/// Bytes of all bodies that are coming in which may be kept at the same time, beyond the share of each.
 const BUDGET: usize = 64 << 20;
 
-/// The budget that long bodies have in common, so that many at once do not take all memory; nobody needs a key to send one.
+/// The budget that long bodies have in common, so that many at once do not take all memory. It needs no key to send one.
 pub(crate) struct BodyBudget(Semaphore);
 
 impl BodyBudget {
-    /// All of it, empty.
+    /// A budget of which nothing is taken.
     pub(crate) fn new() -> Self {
         Self(Semaphore::new(BUDGET))
     }
@@ -42,7 +42,7 @@ pub(crate) async fn beginning(body: Incoming, keep: usize, budget: &BodyBudget) 
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let most = DROPPED_BYTES.max(keep);
+    let most = READ_BYTES.max(keep);
     if body.size_hint().lower() > most as u64 {
         return Err(Fault::TooLarge(most));
     }
@@ -54,10 +54,10 @@ async fn in_time(body: Incoming, keep: usize, most: usize, budget: &BodyBudget) 
     tokio::time::timeout(BODY_TIME, read(body, keep, most, budget)).await.unwrap_or(Err(Fault::Timeout))
 }
 
-/// The first `keep` bytes and the length, which is only told to be over `most` once it is.
+/// The first `keep` bytes and the length. Reading stops when the length exceeds `most`, so it is then too small.
 async fn read(mut body: Incoming, keep: usize, most: usize, budget: &BodyBudget) -> Result<(Bytes, usize), Fault> {
     let mut length = 0_usize;
-    // Nearly every body comes in one piece, which need not be copied.
+    // Nearly every body comes in one piece. That piece is not copied.
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut taken = budget.0.try_acquire_many(0).map_err(|_| Fault::Unavailable)?;

@@ -21,7 +21,7 @@ impl Client {
     /// Reads the address and the scheme from the headers if the peer is a trusted proxy, else from the connection.
     ///
     /// The address is the last of the list that no trusted proxy owns, since the client may have made up what stands before it. If
-    /// trusted proxies own all of them, it is the first (docs: protocol).
+    /// trusted proxies own all of them, it is the first. See [protocol](crate::docs::protocol).
     pub(crate) fn of(headers: &HeaderMap, peer: SocketAddr, trusted: &[IpNet]) -> Self {
         let peer = peer.ip().to_canonical();
         let trusts = |addr: IpAddr| trusted.iter().any(|net| net.contains(&addr.to_canonical()));

@@ -1,4 +1,4 @@
-//! Ping URLs: a request becomes a typed ping for the engine, its outcome the few answers that scripts rely on.
+//! Ping URLs: makes a typed ping of a request, and one of the few answers that scripts rely on of its outcome.
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -67,7 +67,7 @@ async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: C
     Ok(handle.call(Command::Ping(Box::new(ping))).await??)
 }
 
-/// The fault of a request that is wrong in itself: what it is addressed to comes first. It creates nothing.
+/// The fault of a malformed request. An unknown check comes before it. Such a request creates nothing.
 fn malformed(handle: &Handle, target: &Target, create: bool, message: &'static str) -> Fault {
     match handle.state().addressee(target) {
         Ok(Some(_)) => Fault::BadRequest(message.into()),
@@ -83,7 +83,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    /// Of several parameters of one name the last counts; all others are ignored.
+    /// Reads `rid` and `create`. Of several parameters of one name the last counts.
     fn of<B>(request: &Request<B>) -> Self {
         let mut parameters = Self { rid: Ok(None), create: false };
         for (name, value) in request::query(request.uri()) {

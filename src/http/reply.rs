@@ -1,4 +1,4 @@
-//! Every status code and how it is written: answers that went well, and every fault to its status and words, once.
+//! Every answer: what went well, and the status and the words of every fault. Each stands here once.
 
 use std::borrow::Cow;
 
@@ -107,7 +107,7 @@ pub(crate) fn any_origin(mut reply: Reply, methods: &'static str) -> Reply {
 pub(crate) enum Fault {
     /// There is no such thing.
     NotFound,
-    /// The path does not take the method; these it takes.
+    /// The path does not take the method. It takes these.
     MethodNotAllowed(&'static str),
     /// Something in the request is wrong.
     BadRequest(Cow<'static, str>),
@@ -125,11 +125,11 @@ pub(crate) enum Fault {
     AmbiguousSlug,
     /// The body did not come in time.
     Timeout,
-    /// The body is too long; so many bytes are taken.
+    /// The body is longer than so many bytes.
     TooLarge(usize),
     /// The URL is too long.
     UriTooLong,
-    /// The API key is used too often; try again after so many seconds.
+    /// The API key is used too often. It is good again after so many seconds.
     TooManyRequests(i64),
     /// The queue is full, the database fails at the moment, or the service is stopping.
     Unavailable,

@@ -1,4 +1,4 @@
-//! The doors of a server: each listens before the first is served, so that a start either works whole or tells what is in its way.
+//! The doors of a server. All of them listen before the first is served. So a start works as a whole, or fails and says why.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ async fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<Bound>
     Ok(listeners)
 }
 
-/// The first address; one that stands for all addresses of the machine is reached under its name for itself.
+/// The URL of the first address; `localhost` for an address that stands for all addresses of the machine.
 fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> {
     let first = first.ok_or(BaseUrlError)?;
     if first.ip().is_unspecified() { format!("http://localhost:{}", first.port()).parse() } else { format!("http://{first}").parse() }

@@ -1,4 +1,4 @@
-//! What a database without a project gets, so that the first ping is one pasted line away.
+//! What a database without a project gets, and the line to paste for the first ping.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Finds where the content after DATA ends and takes the dots out that the sender put in (RFC 5321, section 4.5.2).
 //!
-//! A line ends in CR LF and in nothing else: a bare LF or CR is content like any other byte, so no spelling of the end but
-//! CR LF `.` CR LF is an end, and no message can be smuggled inside another. (`smtp_proto::DataReceiver` also ends at
+//! A line ends in CR LF and in nothing else. A bare LF or CR is content like any other byte. So only CR LF `.` CR LF ends a message, and
+//! no message can be smuggled inside another. (`smtp_proto::DataReceiver` also ends at
 //! CR LF `.` CR CR LF and misses the dot of the very first line.)
 
 /// Where the next byte stands.

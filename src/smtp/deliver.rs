@@ -16,16 +16,16 @@ use crate::engine::command::{Answer, Command, PingRequest, Signal, Target, Unava
 /// Bytes that the recipients of one message may put into the engine's queue at the same time: one sender does not fill it.
 const GROUP: usize = 8_388_608;
 
-/// How often a full queue is tried, and how long is waited in between: two seconds.
+/// How often a full queue is tried, and the wait in between: two seconds in all.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Logs the pings of a message. True when each is on disk or names no check, which the sender is not told. After false some
-/// of them may be: a sender that tries again pings those twice.
+/// Logs the pings of a message. True when each is on disk or names no check: the sender does not learn which checks there are. After
+/// false some may be on disk. A sender that tries again pings those twice.
 pub(super) async fn log(handle: &Handle, peer: IpAddr, envelope: Envelope) -> bool {
     let Envelope { sender, targets, message } = envelope;
     let message = Bytes::from(message);
-    // A large message takes a while; and should reading it ever fail, it is still a ping.
+    // Reading a large message takes a while. If it panics, the message is still a ping.
     let whole = message.clone();
     let read = tokio::task::spawn_blocking(move || Searchable::of(&whole)).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a mail could not be read and is not searched for keywords");
@@ -53,7 +53,7 @@ pub(super) async fn log(handle: &Handle, peer: IpAddr, envelope: Envelope) -> bo
     true
 }
 
-/// Hands a command over, with some patience while the queue is full: appliances rarely try again.
+/// Hands a command over. A full queue is waited for, since appliances rarely send a mail again.
 async fn submit(handle: &Handle, command: impl Fn() -> Command) -> Option<oneshot::Receiver<Answer>> {
     for _ in 0..ATTEMPTS {
         match handle.submit(command()) {

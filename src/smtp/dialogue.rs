@@ -1,8 +1,7 @@
-//! The conversation with one mail sender: bytes in, replies and whole messages out; no socket, no clock, no store.
+//! The conversation with one mail sender: bytes in, replies and whole messages out. It has no socket, no clock and no store.
 //!
-//! Command lines end in LF, with or without CR, as the mail servers that senders are tried against take them too; what ends
-//! the content of a message is stricter (see the module `content`). Mail for other domains is refused at RCPT, whoever sends
-//! it; whether an address has a check behind it is never told.
+//! Command lines end in LF, with or without CR: other mail servers take both. The end of a message is stricter (see the module
+//! `content`). Mail for other domains is refused at RCPT, whoever sends it. No reply tells whether an address has a check behind it.
 
 use std::borrow::Cow;
 
@@ -21,7 +20,7 @@ pub const RECIPIENTS_MAX: usize = 100;
 pub const LINE_MAX: usize = 2_048;
 /// Commands that one session may send: some three thousand messages.
 pub const COMMANDS_MAX: u32 = 10_000;
-/// Commands that one session may get wrong, so that whoever speaks another protocol is soon told to go.
+/// Commands that one session may get wrong. A client of another protocol is soon told to go.
 pub const MISTAKES_MAX: u32 = 20;
 
 /// Text that goes to the sender, line ends included.
@@ -111,7 +110,7 @@ impl Dialogue {
         format!("220 {} ESMTP overdue\r\n", self.domain.as_str()).into()
     }
 
-    /// What to do about `input`, of which it takes off what it used. Call again until it needs more.
+    /// Says what to do next and takes what it has used off `input`. Call it again until it needs more.
     pub fn step(&mut self, input: &mut &[u8]) -> Step {
         match &mut self.phase {
             Phase::Message { content, message, refused } => {
@@ -168,7 +167,7 @@ impl Dialogue {
         }
     }
 
-    /// Bytes that the message has in the end, as far as its sender told: at most [`MESSAGE_MAX`].
+    /// Bytes of the whole message as its sender declared them; [`MESSAGE_MAX`] if it declared nothing.
     pub fn expected(&self) -> usize {
         let declared = self.transaction.as_ref().map_or(0, |transaction| transaction.size);
         if declared == 0 { MESSAGE_MAX } else { declared }
@@ -352,7 +351,7 @@ fn mistake(text: &'static str) -> Answer {
     Answer::Mistake(text.into())
 }
 
-/// Takes the bytes up to and with LF off `input`, or all of it; whether LF was there.
+/// Takes the bytes up to LF, and LF itself, off `input`, or all of it. Tells whether LF was there.
 fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
     let end = input.iter().position(|byte| *byte == b'\n');
     let (line, after) = input.split_at(end.map_or(input.len(), |lf| lf + 1));
@@ -360,8 +359,8 @@ fn take_line<'x>(input: &mut &'x [u8]) -> (&'x [u8], bool) {
     (line, end.is_some())
 }
 
-/// The line of a command. If MAIL or RCPT names an address without angle brackets, they are put around it: RFC 5321 wants them, old
-/// devices leave them out.
+/// The line of a command, with angle brackets around the address of MAIL and RCPT if they are missing. RFC 5321 wants them, old devices
+/// leave them out.
 fn bracketed(line: &[u8]) -> Cow<'_, [u8]> {
     let Some((command, argument)) = line.iter().position(|byte| *byte == b':').and_then(|colon| line.split_at_checked(colon + 1)) else {
         return line.into();
@@ -376,7 +375,7 @@ fn bracketed(line: &[u8]) -> Cow<'_, [u8]> {
     if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) { [command, b"<", address, b">", rest].concat().into() } else { line.into() }
 }
 
-/// Reads a sender without a domain, such as `<root>`: RFC 5321 has none, appliances do, and the sender is only a note here.
+/// Reads a sender without a domain, such as `<root>`. RFC 5321 wants a domain, appliances leave it out. Here the sender is only a note.
 fn bare_sender(line: &[u8]) -> Option<MailFrom<Cow<'_, str>>> {
     let path = line.splitn(2, |byte| *byte == b'<').nth(1)?;
     let length = path.iter().position(|byte| *byte == b'>')?;

@@ -1,8 +1,8 @@
 //! Reads out of a mail what keyword filters search: the subject, and the text of its plain and HTML parts.
 //!
-//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here: it never goes deeper than
-//! [`DEPTH_MAX`], holds no list of headers, takes delimiters as whole lines only, and reads every byte a bounded number of
-//! times, so that no message, however built, costs more than its length.
+//! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here. It never goes deeper than [`DEPTH_MAX`]. It
+//! keeps no list of headers and takes only whole lines as delimiters. It reads every byte a bounded number of times, so no message costs
+//! more than its length.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ impl Searchable {
     }
 }
 
-/// Adds the text of one part, whose `head` and `body` these are, and of the parts inside it.
+/// Adds the text of one part and of the parts inside it.
 fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
     if typed(head.disposition).is_some_and(|disposition| disposition.is_attachment()) {
         return;
@@ -197,7 +197,7 @@ fn without_line_end(part: &[u8]) -> &[u8] {
     part.strip_suffix(b"\r").unwrap_or(part)
 }
 
-/// The body without its transfer encoding; what is not in it (a mistake of the sender) is passed over or kept.
+/// The body without its transfer encoding. Bytes that the encoding does not have, a mistake of the sender, are skipped or kept.
 fn decoded<'x>(head: &Head<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
     let encoding = head.encoding.unwrap_or_default().trim_ascii();
     if encoding.eq_ignore_ascii_case(b"base64") {

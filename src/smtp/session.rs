@@ -1,4 +1,4 @@
-//! One connection: carries bytes between the socket and the dialogue, and watches the time and the budget that it takes.
+//! One connection: carries bytes between the socket and the dialogue, and keeps the limits of time and memory.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::accept::stopped;
 
 /// A whole command, or the next piece of a message, has to come within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A session has to end within this time; a message that is complete by then is logged and answered.
+/// A session has to end within this time. A message that is complete by then is still logged and answered.
 const SESSION: Duration = Duration::from_secs(1_800);
 /// Replies have to be taken, and a TLS handshake done, within this time.
 const HANDOVER: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const HANDOVER: Duration = Duration::from_secs(30);
 const CHUNK: usize = 16_384;
 /// Bytes of a message that each session may hold without the common budget.
 const SHARE: usize = 65_536;
-/// Common budget is taken in multiples of so many bytes, since declared sizes are not exact.
+/// The common budget is taken in multiples of so many bytes, since declared sizes are not exact.
 const BUDGET_STEP: usize = 1_048_576;
 
 const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
@@ -59,7 +59,7 @@ struct Session {
 
 impl Session {
     async fn speak(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        // Replies are short and waited for; without this each may wait for the acknowledgement of the one before.
+        // Replies are short, and the sender waits for each. Nagle's algorithm would only delay them.
         stream.set_nodelay(true)?;
         send(stream, self.dialogue.greeting().as_bytes()).await?;
         if let End::StartTls = self.converse(stream).await?
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Answers what has come in, all of it with one write, as pipelining wants it (RFC 2920).
+    /// Answers all that has come in. The replies go out in one write, for pipelining (RFC 2920).
     async fn answer(&mut self, input: &mut &[u8]) -> (String, Option<End>) {
         let mut replies = String::new();
         let end = loop {

@@ -278,7 +278,7 @@ fn certificates_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test]
-async fn a_full_house_is_told() {
+async fn sessions_over_the_limit_are_told() {
     let service = service(None).await;
     let mut senders = Vec::new();
     for _ in 0..SESSIONS_MAX {

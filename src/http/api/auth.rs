@@ -14,7 +14,7 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Caller {
     pub(crate) project: ProjectId,
-    /// May not write, and is not shown what a check could be pinged or changed by.
+    /// May not write, and sees nothing by which a check could be pinged or changed.
     pub(crate) read_only: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn identify(door: &Door, key: &[u8]) -> Result<Caller, Fault> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }
-    // How long the lookup takes tells about the hash of a guess, from which no better guess follows.
+    // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
     let hash = KeyHash::of(key);
     let (id, caller) = {
         let state = door.handle.state();

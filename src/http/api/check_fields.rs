@@ -116,9 +116,10 @@ pub(crate) struct CheckFields {
 }
 
 impl CheckFields {
-    /// Reads all fields of a request for a check with these settings, those of a new check on creation. Of several that are wrong the first in the order below is told.
+    /// Reads all fields. If several are wrong, the error names the first in the order below.
     ///
-    /// Tags and a description that are over their limits may be sent again as they are stored.
+    /// `stored` has the settings of the check, or those of a new one. Tags and a description that are over their limits may be sent again
+    /// as they are stored.
     pub(crate) fn parse(document: &Document<'_>, version: Version, stored: &Settings) -> Result<Self, FieldError> {
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
@@ -166,7 +167,7 @@ fn channels(text: &str) -> ChannelChoice {
     }
 }
 
-/// The stored value if `text` is what it says, else what `parse` makes of it.
+/// Parses a text, unless it is what is stored already.
 fn kept_or<T: Clone>(
     text: &str,
     stored: &T,

@@ -20,16 +20,16 @@ use crate::engine::state::State;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
 
-/// Bytes that a check takes in an answer, more or less.
+/// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
-/// Tags that a list may be filtered by: each costs a look at every check (docs: limits).
+/// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
 const MOST_TAGS: usize = 20;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, now) = (call.handle(), call.caller.project, call.now);
-    // Cloned, so that no ping waits while they are written.
+    // Copies, so that no ping waits for the answer to be written.
     let checks = Filter::of(&call.head.uri)?.checks(handle, project);
-    // Read after the checks: whatever channel they name is there, unless it has been deleted since.
+    // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
     let channels = channels(&handle.state(), project);
     let view = call.view();
     let mut body = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
@@ -46,12 +46,12 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
 struct Filter {
     /// `Some(None)`: a slug that no check can have.
     slug: Option<Option<Slug>>,
-    /// All of these; `None` stands for one that no check can have.
+    /// A check must have all of these. `None` stands for a tag that no check can have.
     tags: BTreeSet<Option<String>>,
 }
 
 impl Filter {
-    /// Reads the query: an empty slug filters nothing, of several the last counts, and a check must have every tag.
+    /// Reads the query. An empty slug filters nothing. Of several slugs the last counts. A check must have every tag.
     ///
     /// # Errors
     /// More tags than [`MOST_TAGS`], repeated ones included.

@@ -1,7 +1,8 @@
 //! Entity tags of lists (RFC 9110, section 8.8.3): a client that polls is told that nothing has changed without the list being written.
 //!
-//! What a list shows follows from the state, which a version counts the changes of, and from the time, which can only matter at known
-//! moments. So a tag carries the version and the stretch of time within which it holds, and is checked without looking at any check.
+//! A list changes with the state, and a version counts the changes of the state. It also changes with time, but only at moments that are
+//! known when it is written. So a tag holds the version and the span of time in which the list stays the same. Checking a tag needs no
+//! look at any check.
 
 use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 
@@ -12,13 +13,13 @@ use crate::http::reply::{self, Fault, Reply};
 /// A list as it is at the moment of the call.
 pub(crate) struct List {
     pub(crate) body: String,
-    /// When time alone will change it, if it will.
+    /// When it will change by time alone, if ever.
     pub(crate) until: Option<Moment>,
 }
 
 /// Answers with a list and its tag, unless the client has it already: then `list` is not even begun.
 pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<List, Fault>>) -> Result<Reply, Fault> {
-    // Taken before the list, so that the tag of a list is never that of an earlier one.
+    // Taken before the list is read. A change in between makes the tag too old, never too new.
     let seal = Seal::new(call)?;
     if let Some(tag) = seal.current(&call.head.headers, call.now) {
         return Ok(reply::not_modified(tag));
@@ -29,11 +30,11 @@ pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<Li
     Ok(reply)
 }
 
-/// The part of a tag that follows from the state, and from whom it is shown to.
+/// The part of a tag that depends on the state and on the access of the caller.
 struct Seal(String);
 
 impl Seal {
-    /// Of what the caller's lists show. The tag of one address means nothing at another.
+    /// The part for the caller's lists. A tag is good for one address only.
     fn new(call: &Call<'_>) -> Result<Self, Fault> {
         let access = if call.caller.read_only { 'r' } else { 'w' };
         let state = call.handle().state();
@@ -52,7 +53,7 @@ impl Seal {
     fn current<'h>(&self, headers: &'h HeaderMap, now: Moment) -> Option<&'h str> {
         let values = headers.get_all(IF_NONE_MATCH).into_iter().filter_map(|value| value.to_str().ok());
         let tags = values.flat_map(|value| value.split(',')).map(str::trim);
-        // A proxy that compresses makes tags weak; these are compared weakly anyway.
+        // A proxy that compresses makes tags weak. If-None-Match compares weakly anyway.
         let mut tags = tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
         tags.find(|tag| self.holds(tag, now.micros()).unwrap_or(false))
     }

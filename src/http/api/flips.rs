@@ -45,7 +45,7 @@ struct Window {
 }
 
 impl Window {
-    /// Reads the query: all that it says holds, and one bad value spoils it.
+    /// Reads the query. All of its limits hold together. One bad value is an error, whatever the others are.
     fn of(uri: &Uri, now: Moment) -> Result<Self, Fault> {
         let (mut start, mut end, mut seconds) = (None, None, None);
         for (name, value) in request::query(uri) {

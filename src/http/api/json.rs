@@ -1,4 +1,4 @@
-//! JSON written straight into the text of an answer: lists are long, and a tree of values would cost more than what it says.
+//! JSON written straight into the text of an answer. Lists are long, so no tree of values is built first.
 
 use std::fmt::{Display, Write as _};
 
@@ -81,7 +81,7 @@ pub(crate) fn write_array<T>(out: &mut String, items: impl IntoIterator<Item = T
 pub(crate) fn write_text(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    // All that is escaped is ASCII, so these places lie between characters.
+    // Only ASCII is escaped, so every split lies between characters.
     while let Some((plain, special)) =
         rest.bytes().position(|byte| matches!(byte, ..b' ' | b'"' | b'\\')).and_then(|at| rest.split_at_checked(at))
     {

@@ -19,7 +19,7 @@ pub(crate) struct Limiter {
 }
 
 struct Buckets {
-    /// Those that are not full, and some that have become so.
+    /// Every bucket that is not full. Some that have filled up since are still here.
     by_key: HashMap<u64, Bucket>,
     /// How many there may be until the full ones are dropped.
     sweep_at: usize,
@@ -31,7 +31,7 @@ struct Bucket {
     at: Moment,
 }
 
-/// Too many requests: the whole seconds, at least 1, after which one is admitted again (`Retry-After`, RFC 9110, section 10.2.3).
+/// Too many requests. The next is admitted after so many seconds, at least 1 (`Retry-After`, RFC 9110, section 10.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RetryAfter(pub(crate) i64);
 
@@ -44,9 +44,9 @@ impl Limiter {
         Self { cost, most: cost * i64::from(burst.max(1)), buckets: Mutex::new(buckets) }
     }
 
-    /// Counts a request of `key`, unless there were too many; one that is refused does not count.
+    /// Counts a request of `key`, unless there were too many. A refused request does not count.
     ///
-    /// A clock that steps back gives no request back and takes none away.
+    /// A clock that is set back changes no bucket.
     pub(crate) fn admit(&self, key: u64, now: Moment) -> Result<(), RetryAfter> {
         if self.cost == 0 {
             return Ok(());
@@ -74,7 +74,7 @@ impl Bucket {
 }
 
 impl Buckets {
-    /// Drops the full buckets, which are as good as new ones.
+    /// Drops the full buckets: a full one is like a new one.
     fn sweep(&mut self, now: Moment) {
         self.by_key.retain(|_, bucket| bucket.owed_at(now) > 0);
         self.sweep_at = FEW_BUCKETS.max(2 * self.by_key.len());

@@ -17,7 +17,7 @@ use crate::http::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource
 /// The channels of a project.
 pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;
 
-/// Whom answers are written for: what they may see, and where the addresses in them lead.
+/// Whom an answer is written for.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// The address of the service, without a slash at the end.
@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
     pub(crate) read_only: bool,
 }
 
-/// Which members of a check are written (docs: protocol).
+/// Which members of a check are written: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Members {
     /// Those of list and get answers.
@@ -49,7 +49,7 @@ impl View<'_> {
         object.plain_or_null("last_ping", life.last_ping, Moment::write_seconds);
         object.plain_or_null("next_ping", life.next_ping(), Moment::write_seconds);
         if let Some(micros) = life.last_duration {
-            // Whole seconds; a clock that was set back makes no run shorter than none.
+            // In whole seconds. A clock that was set back during the run gives 0.
             object.number("last_duration", micros.max(0) / MICROS);
         }
         object.boolean("manual_resume", settings.manual_resume);
@@ -71,7 +71,7 @@ impl View<'_> {
         object.end();
     }
 
-    /// The addresses of a check and its channels; for a read-only key none that tells the UUID, and the unique key.
+    /// Writes the URLs of a check and its channels. A read-only key gets the unique key in place of all that tells the UUID.
     fn write_addresses(&self, object: &mut Object<'_>, check: &Check, channels: &Channels) {
         self.write_url(
             object,
@@ -102,7 +102,7 @@ impl View<'_> {
         Route::Api(Endpoint::new(self.version, resource))
     }
 
-    /// The status; version 1 has a word of its own for a check that is running and not overdue.
+    /// The status. Version 1 says `started` of a check that is running and not overdue.
     fn status(&self, check: &Check, now: Moment) -> &'static str {
         let overdue = |run: Run| now >= run.start.plus_secs(check.settings.grace.get());
         match check.state.run {

@@ -1,11 +1,11 @@
-//! Badge URLs: which badge they name, in which form and format. Whether a signature fits is no matter of the path.
+//! Badge URLs: which badge they name, in which form and format. The badges themselves check signatures.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use uuid::Uuid;
 
 use crate::domain::ids::{path_uuid, write_uuid};
 
-/// All but the unreserved characters of RFC 3986, section 2.3: a tag stays one segment whatever it has in it.
+/// All but the unreserved characters of RFC 3986, section 2.3. So every tag is one segment.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Bytes of a signature.
@@ -14,7 +14,7 @@ pub(crate) const SIGNATURE_LENGTH: usize = 8;
 /// What the signature of a two-state badge has behind it.
 const TWO_STATES: &str = "-2";
 
-/// A badge URL (docs: protocol).
+/// A badge URL: see [protocol](crate::docs::protocol).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadgePath {
     /// `/badge/<badge key>/<signature>[-2]/<tag>.<format>`, for the whole project without the tag segment.
@@ -100,7 +100,7 @@ impl BadgePath {
         Some(Self::Tag { badge_key, signature, states, tag, format: Format::parse(format)? })
     }
 
-    /// Reads the segments behind `/b/`; there is nothing but `2` and `3`.
+    /// Reads the segments behind `/b/`. `None` unless the first is `2` or `3`.
     pub(super) fn parse_check(states: &str, last: &str) -> Option<Self> {
         let states = match states {
             "2" => States::Two,

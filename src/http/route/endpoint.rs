@@ -29,7 +29,7 @@ impl Version {
 pub(crate) struct Endpoint {
     pub(crate) version: Version,
     pub(crate) resource: Resource,
-    /// The final slash is missing: other methods than GET, HEAD and OPTIONS are sent on to the form with it.
+    /// Whether the final slash is missing. All methods but GET, HEAD and OPTIONS are then redirected to the form with it.
     pub(crate) slash_missing: bool,
 }
 
@@ -204,7 +204,7 @@ impl Resource {
     }
 }
 
-/// A number of digits alone; what exceeds 64 bits is as good as the largest.
+/// A number of digits alone. One that exceeds 64 bits is read as the largest: no ping has it.
 fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
 }

@@ -81,7 +81,7 @@ impl Action {
             "fail" => Self::Fail,
             "log" => Self::Log,
             "" => return None,
-            // As long as there are nothing but digits, only a number that is too large is no u8.
+            // Digits alone fail to be a u8 only if the number is too large.
             digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_or(Self::BadExitStatus, Self::ExitStatus),
             _ => return None,
         })

@@ -1,4 +1,4 @@
-//! A request body as one JSON object: the members that mean something, each as the text it was sent as, until it is asked for.
+//! A request body as one JSON object. It keeps the members that are fields, each as the JSON text that was sent, until one is asked for.
 //!
 //! Numbers stay text because a float would hide how they were written (`60.0`, `6e1`) and an integer type how large they are.
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::{FieldError, Problem};
 use crate::domain::text::Seconds;
 
-/// The members that are looked at, in the order of bytes; all others are skipped, whatever their value.
+/// The members that are kept, sorted. All others are skipped, whatever their value.
 const MEMBERS: [&str; 22] = [
     "api_key",
     "channels",
