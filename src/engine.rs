@@ -141,11 +141,11 @@ impl Handle {
     }
 
     /// Has the use of an API key written down, unless one in the same hour is written already.
-    pub fn note_key_use(&self, key: &Key, from: IpAddr) {
-        let now = self.now();
-        if key.used_at(now, from).is_some() {
+    pub fn note_key_use(&self, key: &Key, from: impl FnOnce() -> IpAddr) {
+        let at = self.now();
+        if !key.is_noted(at) {
             let mut uses = self.0.key_uses.lock().unwrap_or_else(PoisonError::into_inner);
-            uses.entry(key.id).or_insert(KeyUse { at: now, from });
+            uses.entry(key.id).or_insert_with(|| KeyUse { at, from: from() });
         }
     }
 

@@ -150,7 +150,7 @@ impl Server {
                 let client = Client::of(request.headers(), peer, &door.config.trusted_proxies);
                 ping::answer(door, to, request, client).await
             }
-            Some(Route::Api(endpoint)) => api::answer(door, endpoint, request).await,
+            Some(Route::Api(endpoint)) => api::answer(door, endpoint, request, peer).await,
             Some(Route::OpenApi) => public(&request, || Ok(reply::json(door.api.description.clone()))),
             Some(Route::Badge(badge)) => public(&request, || badge::answer(&door.handle, badge)),
             Some(Route::Health) if is_healthy(&door.handle).await => reply::text("OK"),

@@ -203,13 +203,10 @@ impl Key {
     /// Characters of a key that are shown.
     pub const HINT_LENGTH: usize = 4;
 
-    /// The key after a use at `now`; `None` when a use in the same hour is noted already.
-    pub fn used_at(&self, now: Moment, from: IpAddr) -> Option<Self> {
+    /// Whether a use in the same hour as `now` is noted already.
+    pub fn is_noted(&self, now: Moment) -> bool {
         let hour = |moment: Moment| moment.secs().div_euclid(3600);
-        match self.used {
-            Some(used) if hour(used.at) == hour(now) => None,
-            _ => Some(Self { used: Some(KeyUse { at: now, from }), ..self.clone() }),
-        }
+        self.used.is_some_and(|used| hour(used.at) == hour(now))
     }
 }
 

@@ -14,11 +14,14 @@ mod rate;
 mod status;
 mod view;
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
 
+use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::route::{Endpoint, Resource, Route, Version};
 use super::{Config, Door, body};
@@ -49,14 +52,14 @@ impl Api {
 }
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
-pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Reply {
+pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer: SocketAddr) -> Reply {
     let methods = endpoint.resource.methods();
-    let answer = admit(door, endpoint, request).await;
+    let answer = admit(door, endpoint, request, peer).await;
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
 /// Checks the method, the body and the key, in this order: clients may rely on it.
-async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> Result<Reply, Fault> {
+async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer: SocketAddr) -> Result<Reply, Fault> {
     let Endpoint { version, resource, slash_missing } = endpoint;
     let (head, body) = request.into_parts();
     let verb = Verb::of(&head.method);
@@ -69,7 +72,8 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
     let methods = resource.methods();
     let taken = methods.split(", ").any(|method| method == head.method.as_str());
     let verb = verb.filter(|_| taken).ok_or(Fault::MethodNotAllowed(methods))?;
-    let by_header = auth::header_key(&head.headers).map(|key| auth::identify(door, key));
+    let identify = |key: &[u8]| auth::identify(door, key, || Client::of(&head.headers, peer, &door.config.trusted_proxies).addr);
+    let by_header = auth::header_key(&head.headers).map(identify);
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
@@ -82,7 +86,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>) -> R
         Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing(&body)?,
         _ => Document::parse(&body)?,
     };
-    let by_body = || auth::identify(door, document.api_key().unwrap_or_default().as_bytes());
+    let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
     if caller.read_only && !(verb == Verb::Get && resource.shows_read_only()) {
         return Err(Fault::WrongKey);

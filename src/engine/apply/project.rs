@@ -63,7 +63,8 @@ impl WorkingState {
     }
 
     pub(super) fn note_key_use(&mut self, id: KeyId, at: Moment, from: IpAddr) {
-        if let Some(key) = self.state.key(id).and_then(|key| key.used_at(at, from)) {
+        if let Some(key) = self.state.key(id).filter(|key| !key.is_noted(at)) {
+            let key = Key { used: Some(KeyUse { at, from }), ..Key::clone(key) };
             self.change(Change::Key(Arc::new(key)));
         }
     }

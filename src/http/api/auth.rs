@@ -1,5 +1,7 @@
 //! Who asks: API keys, what they open, and how often they may be used.
 
+use std::net::IpAddr;
+
 use hyper::header::{HeaderMap, HeaderName};
 
 use super::rate::RetryAfter;
@@ -23,8 +25,8 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(API_KEY).map(|value| value.as_bytes())
 }
 
-/// Finds the holder of a key and counts the request.
-pub(super) fn identify(door: &Door, key: &[u8]) -> Result<Caller, Fault> {
+/// Finds the holder of a key, notes its use from this address, and counts the request.
+pub(super) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<Caller, Fault> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }
@@ -33,6 +35,7 @@ pub(super) fn identify(door: &Door, key: &[u8]) -> Result<Caller, Fault> {
     let (id, caller) = {
         let state = door.handle.state();
         let key = state.key_by_hash(&hash).ok_or(Fault::WrongKey)?;
+        door.handle.note_key_use(key, from);
         (key.id, Caller { project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) })
     };
     door.api.limiter.admit(id.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;

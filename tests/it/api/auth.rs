@@ -1,11 +1,12 @@
 //! Keys: where they stand, what they open, in which order things are refused, and how often they may be used.
 
+use overdue::domain::project::{KeyHash, PingKey};
 use overdue::engine::command::Command;
 use overdue::http::ApiRate;
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused};
-use crate::server::{Server, project};
+use crate::server::{START, Server, project};
 
 const MISSING: &str = "missing api key";
 const WRONG: &str = "wrong api key";
@@ -174,5 +175,43 @@ async fn a_key_may_be_used_so_often() {
     server.clock.advance_secs(1);
     assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
     assert_eq!(server.api("GET", "/checks/", "").await.status, 429);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
+    let server = Server::start().await;
+    let used = |server: &Server, key: &str| {
+        let state = server.handle.state();
+        let key = state.key_by_hash(&KeyHash::of(key.as_bytes())).unwrap();
+        key.used.map(|used| (used.at, used.from.to_string()))
+    };
+    let ping_key_used = |server: &Server| {
+        let state = server.handle.state();
+        state.ping_key(&PingKey::parse(&server.main.ping).unwrap()).unwrap().used.map(|used| used.from.to_string())
+    };
+    assert_eq!((used(&server, &server.main.ro), ping_key_used(&server)), (None, None));
+    // The writer notes uses by itself, beside no request.
+    let noted_from = async |from: &str, at| {
+        let headers = [("X-Api-Key", server.main.ro.as_str()), ("X-Forwarded-For", from)];
+        assert_eq!(server.send("GET", "/api/v3/checks/", &headers, b"").await.status, 200);
+        server.clock.advance_secs(1);
+        while used(&server, &server.main.ro).is_none_or(|(noted, _)| noted < at) {
+            tokio::task::yield_now().await;
+        }
+        used(&server, &server.main.ro).unwrap()
+    };
+    assert_eq!(noted_from("192.0.2.1", START).await, (START, "192.0.2.1".into()));
+    assert_eq!(noted_from("192.0.2.2", START).await, (START, "192.0.2.1".into()));
+    server.clock.advance_secs(3600);
+    let later = server.handle.now();
+    assert_eq!(noted_from("192.0.2.3", later).await, (later, "192.0.2.3".into()));
+    assert_eq!(used(&server, &server.main.rw), None);
+    server.get(&format!("/ping/{}/backup?create=1", server.main.ping)).await;
+    assert_eq!(ping_key_used(&server).as_deref(), Some("127.0.0.1"));
+    // A refused ping leaves nothing behind.
+    server.clock.advance_secs(3600);
+    server.send("GET", &format!("/ping/{}/nope", server.main.ping), &[("X-Forwarded-For", "192.0.2.9")], b"").await;
+    assert_eq!(ping_key_used(&server).as_deref(), Some("127.0.0.1"));
     server.stop().await;
 }
