@@ -3,13 +3,11 @@
 
 pub mod channel;
 pub mod check;
-mod cron;
 pub mod edit;
 pub mod flip;
 pub mod ids;
 pub mod keyword;
 pub mod moment;
-mod oncalendar;
 pub mod outcomes;
 pub mod ping;
 pub mod project;

@@ -1,18 +1,23 @@
 //! When a job is expected to run: one expression, of one of two kinds, and the moments it names.
+//!
+//! The two kinds are modules below this one. They use `words` and nothing else of this module. The grammar and the rules for changes of
+//! the clocks: see [schedules](crate::docs::protocol#schedules).
 
-pub(super) mod words;
+mod cron;
+mod oncalendar;
+mod words;
 
 use std::fmt;
 
+use cron::Cron;
+use oncalendar::OnCalendar;
 use words::words;
 
-use super::cron::Cron;
 use super::moment::Moment;
-use super::oncalendar::{self, OnCalendar};
 use super::text::is_blank;
 use super::timezone::Timezone;
 
-/// Longest expression, in Unicode code points (contract, `schedule`).
+/// Longest expression, in Unicode code points: see [limits](crate::docs::limits).
 const MAX_CHARS: usize = 100;
 
 /// An expression must name a moment after 2000-01-01T00:00:00Z, whatever the zone of the check.
@@ -111,7 +116,8 @@ impl Schedule {
 
     /// The moments that follow `after`, for a clock in `zone`.
     ///
-    /// In the hour that clocks repeat, lines of OnCalendar in different zones may come out of order: they are ordered by the clock on the wall.
+    /// Lines of OnCalendar in different zones are ordered by what the clock in `zone` shows. In the hour that clocks repeat, their moments
+    /// may therefore go back.
     pub fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> impl Iterator<Item = Moment> + use<'a> {
         match &self.rule {
             Rule::Cron(cron) => Series::Cron { cron, last: after, zone },
@@ -121,7 +127,7 @@ impl Schedule {
 }
 
 enum Series<'a> {
-    /// The last result says all that the next one depends on.
+    /// The next moment depends on the last one alone.
     Cron {
         cron: &'a Cron,
         last: Moment,

@@ -3,12 +3,12 @@
 use crate::domain::text::is_blank;
 
 /// The words between blanks.
-pub(in crate::domain) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(is_blank).filter(|word| !word.is_empty())
 }
 
 /// ASCII digits, with any number of leading zeros; what does not fit is the largest number, which is no value and steps over all.
-pub(in crate::domain) fn number(text: &str) -> Option<u16> {
+pub(super) fn number(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.bytes().fold(0, |value: u16, digit| value.saturating_mul(10).saturating_add(u16::from(digit - b'0'))))
 }

@@ -1,6 +1,6 @@
 //! The grammar of one of the five words of a cron expression.
 
-use crate::domain::schedule::words::number;
+use super::super::words::number;
 
 /// One of the five words: its name for a person, its values, and the names some values have.
 pub(super) struct Field {

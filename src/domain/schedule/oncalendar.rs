@@ -1,12 +1,12 @@
-//! OnCalendar expressions as systemd.time(7) and the contract read them, one a line, the earliest of all lines counting.
+//! OnCalendar expressions as systemd.time(7) has them: one a line, and the earliest moment of all lines counts.
 
 mod parse;
 
 use jiff::civil::{Date, DateTime, Time};
 
-use super::moment::Moment;
-use super::timezone::Timezone;
-use super::timezone::wall::{Reading, Wall};
+use crate::domain::moment::Moment;
+use crate::domain::timezone::Timezone;
+use crate::domain::timezone::wall::{Reading, Wall};
 
 /// The first and the last year that an expression can name (systemd.time).
 const FIRST_YEAR: i16 = 1970;

@@ -1,4 +1,4 @@
-//! Cron expressions as Debian's cron and the contract read them: five words, and a rule for clocks that are put forward or back.
+//! Cron expressions as Debian's cron reads them: five words, and a rule for clocks that are put forward or back.
 
 mod calendar;
 mod field;
@@ -6,9 +6,9 @@ mod real_time;
 
 use calendar::Calendar;
 
-use super::moment::Moment;
-use super::timezone::Timezone;
-use super::timezone::wall::Reading;
+use crate::domain::moment::Moment;
+use crate::domain::timezone::Timezone;
+use crate::domain::timezone::wall::Reading;
 
 /// How many years ahead a search looks: the rarest date, 29 February on a weekday, comes at least every 40.
 const YEARS_AHEAD: i32 = 50;

@@ -1,7 +1,7 @@
 //! The grammar of one OnCalendar expression.
 
+use super::super::words::{number, words};
 use super::{FIRST_YEAR, LAST_YEAR, Line};
-use crate::domain::schedule::words::{number, words};
 use crate::domain::text::is_blank;
 use crate::domain::timezone::Timezone;
 
