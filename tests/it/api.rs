@@ -20,7 +20,7 @@ use overdue::domain::project::ChannelName;
 use overdue::manage::channel;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Project, Server};
+use crate::support::server::{Answer, Project, Server};
 
 /// A check that no project has.
 pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::support::server::{Answer, Server};
 
 /// The badge URLs of a tag, without the address of the server.
 async fn links(server: &Server, tag: &str) -> impl Fn(&str) -> String + use<> {

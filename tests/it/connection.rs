@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::server::{Server, answer};
+use crate::support::server::{Server, answer};
 
 const MIB: usize = 1 << 20;
 

@@ -1,84 +1,21 @@
-//! An engine without doors, stepped by hand, for tests that need to stand between its steps; and the rules that show only there.
+//! The rules of the engine that show only to one who stands between the writer's steps.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use overdue::clock::{Clock, ManualClock};
-use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
 use overdue::domain::flip::Cause;
-use overdue::domain::ids::{CheckId, ProjectId};
+use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
-use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::ProjectName;
+use overdue::domain::ping::Kind;
 use overdue::domain::status::{Status, VisibleStatus};
 use overdue::domain::text::Seconds;
-use overdue::engine::command::{Answer, CheckNames, Command, CreateCheck, NewProject, Outcome, PingRequest, Signal, Target};
-use overdue::engine::{self, Config, Handle, Thresholds, Writer};
-use overdue::random::Random;
+use overdue::engine::Thresholds;
+use overdue::engine::command::Command;
 use overdue::store::{Medium, Store};
-use uuid::Uuid;
 
-use crate::disk::Disk;
-
-pub(crate) struct Engine {
-    pub(crate) handle: Handle,
-    pub(crate) writer: Writer,
-    pub(crate) clock: Arc<ManualClock>,
-}
-
-impl Engine {
-    pub(crate) fn open(medium: Medium, thresholds: Thresholds) -> Self {
-        let clock = ManualClock::at(Moment::from_secs(1_800_000_000));
-        let config =
-            Config { medium, clock: Clock::Manual(Arc::clone(&clock)), random: Random::seeded(1), ping_body_limit: 100_000, thresholds };
-        let (handle, writer) = engine::open(config).expect("the database opens");
-        Self { handle, writer, clock }
-    }
-
-    /// Submits commands together, lets the writer make one step, and returns the answers.
-    pub(crate) fn batch(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Answer> {
-        let replies: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("there is room")).collect();
-        assert_eq!(self.writer.step(false), Ok(true));
-        replies.into_iter().map(|mut reply| reply.try_recv().expect("an answer")).collect()
-    }
-
-    /// Has a command carried out.
-    pub(crate) fn done(&mut self, command: Command) -> Outcome {
-        self.batch([command]).remove(0).expect("the disk is sound").expect("nothing is wrong with the command")
-    }
-
-    /// Makes a project with the number 1.
-    pub(crate) fn project(&mut self, ping_log_limit: u32) {
-        let name = ProjectName::parse("default").unwrap();
-        let (uuid, badge_key) = (Uuid::from_u128(1), "badge".into());
-        self.done(Command::CreateProject(Box::new(NewProject { uuid, name, check_limit: None, ping_log_limit, badge_key })));
-    }
-
-    /// Makes a check of project 1.
-    pub(crate) fn check(&mut self, uuid: u128) -> CheckId {
-        match self.done(create(uuid)) {
-            Outcome::Created(check) => check.id,
-            outcome => panic!("{outcome:?}"),
-        }
-    }
-
-    /// The check as doors see it.
-    pub(crate) fn seen(&self, id: CheckId) -> Check {
-        self.handle.state().check(id).expect("the check").clone()
-    }
-}
-
-pub(crate) fn create(uuid: u128) -> Command {
-    let names = CheckNames { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + (1 << 64)) };
-    Command::CreateCheck(Box::new(CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names }))
-}
-
-pub(crate) fn ping(uuid: u128, kind: Kind, body: impl Into<Bytes>) -> Command {
-    let origin = Origin { scheme: Scheme::Http, method: Method::Post, remote_addr: Some([127, 0, 0, 1].into()), ua: "test".into() };
-    let (target, signal) = (Target::Uuid(Uuid::from_u128(uuid)), Signal::Http(kind));
-    Command::Ping(Box::new(PingRequest { target, signal, origin, rid: None, body: body.into() }))
-}
+use crate::support::build::ping;
+use crate::support::disk::Disk;
+use crate::support::engine::Engine;
 
 #[test]
 fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {

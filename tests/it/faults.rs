@@ -11,8 +11,9 @@ use overdue::engine::Thresholds;
 use overdue::engine::command::{Command, Outcome, Unavailable};
 use overdue::store::{FILE_NAME, Medium};
 
-use crate::disk::{Disk, Operation};
-use crate::engine::{Engine, create, ping};
+use crate::support::build::ping;
+use crate::support::disk::{Disk, Operation};
+use crate::support::engine::{Engine, create};
 
 const KEPT: u32 = 1000;
 

@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use overdue::clock::{Clock, ManualClock};
+use overdue::clock::ManualClock;
 use overdue::domain::channel::{Kind, Settings};
 use overdue::domain::ping::{Method, Origin, Scheme};
 use overdue::domain::project::ChannelName;
 use overdue::engine::command::{Command, PingRequest, Signal, Target};
-use overdue::engine::{self, Config, Thresholds};
+use overdue::engine::{self, Thresholds};
 use overdue::http;
 use overdue::manage::channel;
-use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::server::{Answer, Project, START, answer, project};
+use crate::support::engine::open;
+use crate::support::server::{Answer, Project, START, answer, door_config, project};
 
 const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
 const RUN: &str = "123e4567-e89b-42d3-a456-426614174000";
@@ -32,22 +32,15 @@ struct Site {
 impl Site {
     async fn open(directory: &Path, now: overdue::domain::moment::Moment) -> Self {
         let clock = ManualClock::at(now);
-        let config = Config {
-            medium: Medium::Directory(directory.into()),
-            clock: Clock::Manual(Arc::clone(&clock)),
-            random: Random::seeded(7),
-            ping_body_limit: 200,
-            thresholds: Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8 },
-        };
-        let (handle, writer) = engine::open(config).unwrap();
+        let (handle, writer) = open(Medium::Directory(directory.into()), &clock, |config| {
+            config.ping_body_limit = 200;
+            config.thresholds = Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8 };
+        })
+        .unwrap();
         std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let config = http::Config {
-            base_url: "http://overdue.test".parse().unwrap(),
-            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
-            api_rate: http::ApiRate::UNLIMITED,
-        };
+        let config = door_config("http://overdue.test");
         let (stop, stopped) = watch::channel(false);
         std::mem::forget(stop);
         tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, Default::default(), stopped));

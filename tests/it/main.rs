@@ -1,4 +1,6 @@
-//! The library's own server on port 0 with a clock moved by hand, one file per resource and verb; its engine on disks that fail.
+//! Tests of the library: its server on port 0 with a clock moved by hand, one file per resource and verb; its engine on disks that fail.
+//!
+//! `support` holds what is no test. `simulation` opens with a tour of itself. `tidy` keeps the rules of the house.
 
 #![allow(
     clippy::expect_used,
@@ -12,13 +14,12 @@
 mod api;
 mod badges;
 mod connection;
-mod disk;
 mod engine;
 mod faults;
 mod layouts;
 mod openapi;
 mod ping;
-mod server;
 mod simulation;
 mod smtp;
+mod support;
 mod tidy;

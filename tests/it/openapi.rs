@@ -8,7 +8,7 @@ use overdue::http::ApiRate;
 use overdue::manage::channel;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, project};
+use crate::support::server::{Answer, Server, project};
 
 /// The description as served, and which of its operations have been seen answering with success.
 struct Description {

@@ -4,7 +4,7 @@ use overdue::domain::flip::Direction;
 use overdue::domain::ping::{Kind, Ping};
 use overdue::domain::status::VisibleStatus;
 
-use crate::server::Server;
+use crate::support::server::Server;
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -179,7 +179,7 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(flips[0].at, crate::server::START.plus_secs(86_400 + 3_600));
+    assert_eq!(flips[0].at, crate::support::server::START.plus_secs(86_400 + 3_600));
     assert_eq!(flips[0].direction(), Some(Direction::Down));
     server.stop().await;
 }

@@ -1,10 +1,18 @@
-//! Simulations: thousands of commands at times that go forward and back, on a disk that fails and loses power, each a consequence of one
-//! seed. After every restart, and in between, the engine is compared with a model that recomputes everything from the whole history.
+//! Simulations of the engine: thousands of commands on a disk that fails and loses power, compared with a model.
+//!
+//! - What is simulated: the whole engine and its file, with a clock that goes forward and back. There are no threads and no doors.
+//! - One seed decides everything: commands, times, failures and what a power cut leaves. The same seed gives the same file.
+//! - The model recomputes every check from its whole history whenever it is asked. It shares no code with the engine.
+//! - `commands` makes up commands, mostly valid ones, in worlds so small that they meet each other.
+//! - `world` carries them out, moves the clock, stops and starts the engine, lets the disk fail, cuts the power.
+//! - `model` says what each command answers and keeps the plain tables: projects, keys, channels, and each check's history.
+//! - `story` tells what the history of one check comes to: status, run, deadline, log and flips.
+//! - `verify` compares engine and model, in memory and in the file: after every restart, and in between.
+//! - After a failure a batch may be on disk or not. The model keeps both versions until the engine shows which one it is.
 //!
 //! `OVERDUE_SEED=<seed> cargo test --test it simulation` repeats one simulation; `OVERDUE_SIMULATIONS=<count>` asks for more of them.
 
 mod commands;
-pub(crate) mod dice;
 mod model;
 mod story;
 mod verify;
@@ -12,7 +20,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::disk::{Disk, Syncs};
+use crate::support::disk::{Disk, Syncs};
 use world::{Tally, World};
 
 /// Simulations of a test run, and what happens in each.

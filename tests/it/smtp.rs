@@ -10,7 +10,7 @@ use overdue::domain::ids::CheckId;
 use overdue::domain::ping::Kind;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Keywords, Slug};
-use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome};
+use overdue::engine::command::Outcome;
 use overdue::smtp::address::Domain;
 use overdue::smtp::{self, Certificate, Config, SESSIONS_MAX};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -23,7 +23,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use uuid::Uuid;
 
-use crate::server::Server;
+use crate::support::build::create_check;
+use crate::support::server::Server;
 
 const DOMAIN: &str = "ping.example.org";
 
@@ -52,9 +53,7 @@ async fn service(certificate: Option<Certificate>) -> Service {
 impl Service {
     /// Makes a check, its UUID made of a number.
     async fn check(&self, number: u128, edit: Edit) -> CheckId {
-        let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number << 64) };
-        let create = CreateCheck { project: self.server.main.id, edit, unique: Vec::new(), names };
-        match self.server.handle.call(Command::CreateCheck(Box::new(create))).await {
+        match self.server.handle.call(create_check(self.server.main.id, number, edit)).await {
             Ok(Ok(Outcome::Created(check))) => check.id,
             other => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
 //! Signals: what is drained, how long it may take, and what the log never says.
 
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::Client;
 use crate::process::{Server, admin, overdue, workplace};
@@ -27,24 +27,25 @@ fn sigterm_drains_whatever_clients_do() {
     // What was sent before this answer has been read.
     assert_eq!(connect().post(&path, b"").unwrap().status, 200);
 
-    let start = Instant::now();
     server.signal("TERM");
     server.wait_for("stopping");
     assert!(idle.is_closed());
     finished.send(b"cd").unwrap();
     assert_eq!(finished.receive().unwrap().status, 200);
+    // The other two never end their requests. They are closed, and then the process ends.
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(server.log.last().unwrap().contains("did not end in time are closed"), "{:?}", server.log);
+    assert!(unfinished.is_closed());
     assert!(Client::connect(server.address).is_err());
 }
 
 #[test]
-fn sigint_stops_an_idle_server_at_once() {
+fn sigint_stops_an_idle_server_and_waits_for_nothing() {
     let (_directory, mut server, _) = server(&[]);
-    let start = Instant::now();
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    // Whatever is waited for in vain is logged after it.
+    assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
 }
 
 #[test]
@@ -65,18 +66,18 @@ fn a_supervisor_is_told() {
 }
 
 #[test]
-fn a_second_signal_exits_at_once() {
+fn a_second_signal_ends_the_wait_for_connections() {
     let (_directory, mut server, _) = server(&[]);
     let mut unfinished = Client::connect(server.address).unwrap();
     unfinished.send(b"GET /healthz HTTP/1.1\r\n").unwrap();
     assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
-    let start = Instant::now();
     server.signal("TERM");
     server.wait_for("stopping");
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(1));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    assert!(server.log.last().unwrap().contains("a second signal"), "{:?}", server.log);
+    // Had the connection been waited for, its closing would be logged between the two.
+    let last: Vec<_> = server.log.iter().rev().take(2).rev().collect();
+    assert!(last[0].contains("stopping") && last[1].contains("a second signal"), "{:?}", server.log);
 }
 
 #[test]

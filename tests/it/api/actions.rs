@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{path, refused, text};
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn pause_ends_a_run_and_keeps_the_rest() {

@@ -5,7 +5,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::path;
-use crate::server::Server;
+use crate::support::server::Server;
 
 const FIELDS: [&str; 22] = [
     "api_key",

@@ -6,7 +6,7 @@ use overdue::http::ApiRate;
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused};
-use crate::server::{START, Server, project};
+use crate::support::server::{START, Server, project};
 
 const MISSING: &str = "missing api key";
 const WRONG: &str = "wrong api key";

@@ -4,7 +4,7 @@ use overdue::engine::command::Command;
 use serde_json::json;
 
 use super::{path, refused};
-use crate::server::{Server, project};
+use crate::support::server::{Server, project};
 
 #[tokio::test]
 async fn channels_are_listed_without_their_settings() {

@@ -4,7 +4,7 @@ use overdue::engine::command::Command;
 use serde_json::json;
 
 use super::{refused, text};
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn a_check_without_fields_has_the_defaults() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::server::{START, Server};
+use crate::support::server::{START, Server};
 
 /// The flips of a check as UNIX times from the start of the test, those that go down negative.
 async fn flips(server: &Server, check: &Value, query: &str) -> Vec<i64> {

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::{path, text};
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn a_check_is_shown_as_it_is_at_the_moment() {
     let server = Server::start().await;
     let check = server.check(json!({ "timeout": 60, "grace": 120 })).await;
-    server.clock.set(crate::server::START.plus_micros(999_999));
+    server.clock.set(crate::support::server::START.plus_micros(999_999));
     server.ping(&check, "/start").await;
     let shown = server.now(&check).await;
     let start = json!("2026-11-20T10:00:00+00:00");

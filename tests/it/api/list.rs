@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::server::{Answer, Server, project};
+use crate::support::server::{Answer, Server, project};
 
 fn names(answer: &Answer) -> Vec<String> {
     let list = answer.json();

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{UNKNOWN, path};
-use crate::server::{Answer, Server};
+use crate::support::server::{Answer, Server};
 
 fn is_open_to_browsers(answer: &Answer, methods: &str) {
     let header = |name| answer.header(name).unwrap_or_else(|| panic!("no {name}: {answer:?}"));

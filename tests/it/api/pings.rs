@@ -4,7 +4,7 @@ use overdue::engine::command::Command;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn the_log_has_every_member_newest_first() {
@@ -13,7 +13,7 @@ async fn the_log_has_every_member_newest_first() {
     let ping = format!("/ping/{}", text(&check, "uuid"));
     let rid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
     server.send("GET", &format!("{ping}/start?rid={rid}"), &[], b"").await;
-    server.clock.set(crate::server::START.plus_micros(1_234_567));
+    server.clock.set(crate::support::server::START.plus_micros(1_234_567));
     server.send("POST", &format!("{ping}?rid={}", rid.to_uppercase()), &[("User-Agent", "curl \"8\"")], b"done").await;
     let answer = server.api("GET", &path(&check, "/pings/"), "").await;
     let body_url = format!("{}/api/v3{}", server.base, path(&check, "/pings/2/body"));

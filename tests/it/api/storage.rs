@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{path, refused};
-use crate::disk::Disk;
-use crate::server::Server;
+use crate::support::disk::Disk;
+use crate::support::server::Server;
 
 const UNAVAILABLE: &str = "the service cannot do this at the moment, try again later";
 

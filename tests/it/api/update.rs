@@ -6,7 +6,7 @@ use overdue::engine::command::{CheckNames, Command, CreateCheck};
 use serde_json::json;
 
 use super::{UNKNOWN, path, refused, text};
-use crate::server::{Server, project};
+use crate::support::server::{Server, project};
 
 #[tokio::test]
 async fn what_is_not_named_stays() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::text;
-use crate::server::{Server, project};
+use crate::support::server::{Server, project};
 
 #[tokio::test]
 async fn all_listed_fields_have_to_agree() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{path, text};
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 async fn all_versions_see_the_same_checks_under_their_own_addresses() {

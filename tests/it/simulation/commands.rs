@@ -15,8 +15,8 @@ use overdue::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
 use uuid::Uuid;
 
-use super::dice::Dice;
 use super::model::Model;
+use crate::support::dice::Dice;
 
 /// Checks above which none is created any more.
 const MANY_CHECKS: usize = 14;

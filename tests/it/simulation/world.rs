@@ -7,15 +7,16 @@ use overdue::domain::ids::{Arrival, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::project::{KeyHash, KeyLabel, Secret};
 use overdue::engine::command::{Command, NewKey, Outcome, Refusal, Unavailable};
-use overdue::engine::{self, Config, Handle, Thresholds, Writer};
+use overdue::engine::{Handle, Thresholds, Writer};
 use overdue::random::Random;
 use overdue::store::{Mark, Store, StoreError};
 
 use super::commands;
-use super::dice::Dice;
 use super::model::{self, Answered, BODY_LIMIT, Model};
 use super::verify::{self, same};
-use crate::disk::{Disk, Operation};
+use crate::support::dice::Dice;
+use crate::support::disk::{Disk, Operation};
+use crate::support::engine;
 
 /// 2026-11-20T00:00:00Z in seconds.
 const BEGINNING: i64 = 1_795_132_800;
@@ -186,14 +187,11 @@ impl World {
     }
 
     fn open(&mut self) -> Verdict {
-        let config = Config {
-            medium: self.disk.medium(),
-            clock: Clock::Manual(Arc::clone(&self.clock)),
-            random: Random::seeded(self.dice.below(u64::MAX)),
-            ping_body_limit: BODY_LIMIT,
-            thresholds: self.thresholds,
-        };
-        self.engine = Some(engine::open(config).map_err(|error| format!("the database cannot be opened: {error}"))?);
+        let random = Random::seeded(self.dice.below(u64::MAX));
+        let opened = engine::open(self.disk.medium(), &self.clock, |config| {
+            (config.random, config.ping_body_limit, config.thresholds) = (random, BODY_LIMIT, self.thresholds);
+        });
+        self.engine = Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
         Ok(())
     }
 

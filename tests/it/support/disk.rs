@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use overdue::store::Medium;
 
-use super::simulation::dice::Dice;
+use super::dice::Dice;
 
 /// Bytes that a power cut leaves whole.
 const SECTOR: usize = 512;

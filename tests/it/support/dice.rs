@@ -1,4 +1,4 @@
-//! The dice of a simulation: all that is left to chance follows from one seed.
+//! Dice: whatever a test leaves to chance follows from one seed.
 
 use overdue::random::Random;
 

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use overdue::clock::{Clock, ManualClock};
+use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
-use overdue::domain::project::{KeyHash, KeyLabel, PingKey, ProjectName, Secret};
-use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
-use overdue::engine::{self, Config, Handle, Thresholds};
+use overdue::domain::project::{KeyHash, KeyLabel, PingKey, Secret};
+use overdue::engine::command::{Command, NewKey, Outcome};
+use overdue::engine::{self, Handle};
 use overdue::http;
-use overdue::random::Random;
 use overdue::store::Medium;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+use super::build::create_project;
+use super::engine::open;
 
 /// 2026-11-20T10:00:00Z: what the clock shows at first.
 pub const START: Moment = Moment::from_secs(1_795_168_800);
@@ -74,23 +76,12 @@ impl Server {
     /// The same on a given medium.
     pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::Config)) -> Self {
         let clock = ManualClock::at(START);
-        let config = Config {
-            medium,
-            clock: Clock::Manual(Arc::clone(&clock)),
-            random: Random::seeded(1),
-            ping_body_limit: 1000,
-            thresholds: Thresholds::default(),
-        };
-        let (handle, writer) = engine::open(config).unwrap();
+        let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = 1000).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base = format!("http://{address}");
-        let mut config = http::Config {
-            base_url: base.parse().unwrap(),
-            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
-            api_rate: http::ApiRate::UNLIMITED,
-        };
+        let mut config = door_config(&base);
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
@@ -156,17 +147,16 @@ impl Drop for Server {
     }
 }
 
+/// A door without a limit for requests, which believes whatever proxy there is.
+pub fn door_config(base_url: &str) -> http::Config {
+    let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    http::Config { base_url: base_url.parse().unwrap(), trusted_proxies, api_rate: http::ApiRate::UNLIMITED }
+}
+
 /// Makes a project with one key of each access.
 pub async fn project(handle: &Handle, name: &str) -> Project {
     let random = handle.random();
-    let request = NewProject {
-        uuid: random.uuid(),
-        name: ProjectName::parse(name).unwrap(),
-        check_limit: None,
-        ping_log_limit: 100,
-        badge_key: random.url_safe::<22>().into(),
-    };
-    let Outcome::Project(project) = handle.call(Command::CreateProject(Box::new(request))).await.unwrap().unwrap() else {
+    let Outcome::Project(project) = handle.call(create_project(random, name, 100)).await.unwrap().unwrap() else {
         panic!("no project");
     };
     let (rw, ro, ping) = (random.url_safe::<32>(), random.url_safe::<32>(), random.url_safe::<22>());
