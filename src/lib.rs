@@ -1,5 +1,5 @@
-//! overdue tells people when a scheduled job did not report: jobs ping a URL, a check that misses its deadline goes late, then down,
-//! and the Management API v3 manages it all. One process, one database file.
+//! overdue notices when a scheduled job did not report: jobs ping a URL, a check that misses its deadline goes late, then down, and the
+//! Management API v3 manages it all. One process, one database file. It sends no alerts yet.
 //!
 //! # The house
 //!
@@ -15,7 +15,27 @@
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
 //! | 2 | [`wheel`], [`clock`], [`random`] | deadlines in ticks; the only sources of time and chance |
-//! | 1 | [`domain`] | what checks, pings, flips, schedules and kinds of channel are, and how they change |
+//! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
+//!
+//! # Where to look
+//!
+//! | question | place |
+//! | --- | --- |
+//! | A success of another run leaves a run alone: where is that rule? | `complete` in [`domain::check`] |
+//! | When does a check go down? | `deadline` and `settle` in [`domain::check`]; the engine's `alarm` notices it |
+//! | What does a ping mean to its check (keywords, methods, paused)? | `engine::apply::ping` |
+//! | What does the 409 say? Any status code and its words? | `Fault` in `http::reply` |
+//! | Which URLs and methods are there? | `http::route` |
+//! | Which fields does the API take, and what does it say of a wrong one? | `http::api::check_fields` |
+//! | How long may a body be? | `http::body`; every limit is in [`docs::limits`] |
+//! | What happens when the disk fails? | `recover` in `engine::writer`; told in [`docs::design`]; shown by `tests/it/faults.rs` |
+//! | What does a start read, and in which order? | `engine::load` |
+//! | What is in the file? | [`store`], one file for each kind of row |
+//! | Who may do what with which key? | `http::api::auth` |
+//! | How is a schedule read? | [`domain::schedule`] |
+//! | Which flags are there? | [`cli`]; for the server `cli::serve` |
+//! | How is something added: a kind, an endpoint, a table? | [`docs::extending`] |
+//! | Which test shows a promise? | [`docs::promises`] |
 //!
 //! # A ping travels forward through five rooms
 //!
@@ -41,6 +61,7 @@ pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod connection_threads;
+pub mod docs;
 pub mod domain;
 pub mod engine;
 pub mod http;
