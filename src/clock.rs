@@ -23,12 +23,12 @@ impl Clock {
         }
     }
 
-    /// Whether waiting for a later moment means waiting on the machine; a clock moved by hand calls instead.
+    /// Whether the time passes by itself. Otherwise nobody needs to wait for a moment: see [`Clock::on_move`].
     pub fn is_system(&self) -> bool {
         matches!(self, Self::System)
     }
 
-    /// Has `call` called whenever a clock moved by hand has moved.
+    /// Has `call` called whenever a manual clock has moved.
     pub fn on_move(&self, call: impl Fn() + Send + 'static) {
         if let Self::Manual(clock) = self {
             clock.locked().calls.push(Box::new(call));
@@ -37,24 +37,25 @@ impl Clock {
 }
 
 /// A clock that stands still until it is moved.
-pub struct ManualClock(Mutex<Hands>);
+pub struct ManualClock(Mutex<ManualTime>);
 
-struct Hands {
+struct ManualTime {
     now: Moment,
+    /// Called after every move.
     calls: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn at(now: Moment) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Hands { now, calls: Vec::new() })))
+        Arc::new(Self(Mutex::new(ManualTime { now, calls: Vec::new() })))
     }
 
     /// Sets the clock, forward or backward.
     pub fn set(&self, now: Moment) {
-        let mut hands = self.locked();
-        hands.now = now;
-        hands.calls.iter().for_each(|call| call());
+        let mut time = self.locked();
+        time.now = now;
+        time.calls.iter().for_each(|call| call());
     }
 
     /// Moves the clock forward.
@@ -63,7 +64,7 @@ impl ManualClock {
         self.set(now.plus_secs(secs));
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, Hands> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, ManualTime> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

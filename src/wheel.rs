@@ -1,8 +1,7 @@
-//! Deadlines by the million, so that waiting for one costs the same however many there are.
+//! Waiting for deadlines by the million: what one costs does not depend on how many there are.
 //!
-//! A hierarchical timing wheel (Varghese and Lauck, 1987). It knows ticks and opaque ids; what a tick is and what an id names is up
-//! to the caller. Entries are hints: there may be several for one id, none is ever cancelled, and whoever takes one that came due
-//! looks again at what it stands for.
+//! A hierarchical timing wheel (Varghese and Lauck, 1987). It knows ticks and opaque ids. What they mean is up to the caller. Entries are
+//! hints: there may be several for one id, and none is ever cancelled. Whoever takes one that came due looks again at what it stands for.
 //!
 //! A tick is a number of eleven digits, six bits each, and each digit has a level of 64 slots. An entry lies on the level of the
 //! highest digit in which its tick differs from the wheel's time, in the slot of that digit. So slots to come have higher digits
@@ -42,7 +41,8 @@ struct Level {
 pub struct Wheel {
     /// No entry has an earlier tick.
     time: u64,
-    /// The level whose slot at `time` is being dealt out, else 0. The levels below hold nothing but what came from that slot.
+    /// The level whose slot at `time` is being dealt out to the levels below; 0 when none is. Meanwhile those hold nothing but what came
+    /// from that slot.
     dealing: usize,
     levels: Box<[Level; LEVELS]>,
     spare: Vec<Vec<Entry>>,
@@ -56,7 +56,7 @@ impl Wheel {
         Self { time: now, dealing: 0, levels: Box::new(std::array::from_fn(level)), spare: Vec::new(), len: 0 }
     }
 
-    /// Keeps `id` until `tick`; when the wheel's time has reached that already, until the next [`advance`](Self::advance).
+    /// Keeps `id` until `tick`. If the wheel's time has reached `tick` already, the next [`advance`](Self::advance) takes it.
     pub fn insert(&mut self, tick: u64, id: u64) {
         // An entry of the slot that is being dealt out queues up there, or it would overtake older ones.
         self.place(Entry { tick: tick.max(self.time), id }, self.dealing);
@@ -68,8 +68,8 @@ impl Wheel {
     /// Nothing comes out before its tick. Ids come in the order of their ticks, and for the same tick in the order of insertion; what
     /// was inserted for a tick already past counts for the wheel's time at that moment.
     ///
-    /// At most `budget` entries (0 counts as 1) are moved, each of them at most eleven times until it is in `due`. `true`: there was
-    /// more to do, the wheel's time may be short of `now`, and the next call goes on from there.
+    /// One call moves at most `budget` entries (0 counts as 1). An entry is moved at most eleven times until it is in `due`. `true`: there is
+    /// more to do, and the wheel's time may be short of `now`. The next call goes on from there.
     #[must_use = "more may be due"]
     pub fn advance(&mut self, now: u64, budget: usize, due: &mut Vec<u64>) -> bool {
         let now = now.max(self.time);
@@ -87,10 +87,11 @@ impl Wheel {
         false
     }
 
-    /// The tick until which [`advance`](Self::advance) has nothing to do: the wheel's time when that is now, `None` when the wheel is empty.
+    /// The tick until which [`advance`](Self::advance) has nothing to do. It is the wheel's time when there is something to do now, and `None`
+    /// when the wheel is empty.
     ///
-    /// It is never later than the tick of the earliest entry, and may be earlier when that is far away; there are at most ten such
-    /// stops on the way to an entry.
+    /// It is never later than the tick of the earliest entry. It may be earlier when that entry is far away: there are at most ten such stops
+    /// on the way to an entry.
     pub fn next(&self) -> Option<u64> {
         self.first().map(|(_, tick)| tick)
     }

@@ -36,7 +36,7 @@ struct Line {
     seconds: u64,
 }
 
-/// The moments of all lines, merged as their zones' clocks on the wall go.
+/// The moments of all lines, merged by what the clock of the check's zone shows.
 pub(super) struct Series<'a> {
     zone: &'a Timezone,
     /// What the check's clock showed at the last moment; `None` before the first.
@@ -97,7 +97,7 @@ impl Position<'_> {
 }
 
 impl Line {
-    /// The next reading that a clock in the zone does not skip, and when it first shows it.
+    /// The next matching reading that a clock in the zone does not skip, and the moment at which the clock first shows it.
     fn next_after(&self, mut wall: Wall, zone: &Timezone) -> Option<(Wall, Moment)> {
         loop {
             wall = Wall::from_civil(self.next_reading(wall.plus_secs(1).civil()?)?)?;

@@ -27,8 +27,8 @@ fn reason(text: &str) -> String {
     Schedule::parse(text).expect_err(text).to_string()
 }
 
-/// `kind | expression | zone start | moments`, or `refused` for the last two: answers of cronsim 2.7 and oncalendar 1.1, which the contract's
-/// service runs on, to expressions made at random.
+/// `kind | expression | zone start | moments`, or `refused` for the last two: answers of cronsim 2.7 and oncalendar 1.1, which Healthchecks
+/// runs on, to expressions made at random.
 #[test]
 fn the_reference_gives_the_same_moments() {
     for line in include_str!("reference.txt").lines() {

@@ -7,7 +7,8 @@ pub(super) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(is_blank).filter(|word| !word.is_empty())
 }
 
-/// ASCII digits, with any number of leading zeros; what does not fit is the largest number, which is no value and steps over all.
+/// ASCII digits, with any number of leading zeros. What does not fit becomes the largest number: as a value it is refused, as a step it
+/// skips all values but the first.
 pub(super) fn number(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.bytes().fold(0, |value: u16, digit| value.saturating_mul(10).saturating_add(u16::from(digit - b'0'))))

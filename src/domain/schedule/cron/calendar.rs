@@ -1,7 +1,7 @@
-//! Wall-clock search for cron, with saffron as the matcher: it is given text made from what our own grammar read, never a user's.
+//! Wall-clock search for cron. The crate saffron matches; it is never given a user's text, only what our own grammar has read.
 //!
-//! saffron reads weekday digits, lists with `*`, stepped and wrapped ranges differently from cron(5), and some of them make it panic.
-//! What is left here, ascending lists, `*`, `L`, `LW`, `FRIL` and `FRI#2`, it reads as we do.
+//! saffron reads weekday digits, lists with `*`, and stepped and wrapped ranges differently from cron(5). Some of them make it panic. It
+//! reads the rest as we do: ascending lists, `*`, `L`, `LW`, `FRIL` and `FRI#2`. Nothing else is written here.
 
 use chrono::{DateTime, Datelike as _, NaiveTime, Utc};
 
@@ -15,7 +15,7 @@ const EVERY_WEEKDAY: u64 = 0x7f;
 pub(super) enum Calendar {
     /// What any of them matches.
     Any(Vec<saffron::Cron>),
-    /// What is matched on both sides. All have the same times of day, so that the sides agree or not on whole days.
+    /// What both sides match. All have the same times of day, so the two sides agree on whole days or not at all.
     Both(Vec<saffron::Cron>, Vec<saffron::Cron>),
 }
 

@@ -111,7 +111,7 @@ impl Field {
         }
         let first = chosen.values.trailing_zeros();
         let last = if chosen.values.is_power_of_two() { self.last.into() } else { chosen.values.ilog2() };
-        // What can be stepped through has no holes.
+        // Only a range or `*` comes here, so there are no holes between first and last.
         let stepped = (first..=last).step_by(step.into());
         Chosen { values: stepped.fold(0, |bits, value| bits | 1 << value), ..Chosen::default() }
     }

@@ -5,15 +5,16 @@ use crate::domain::moment::Moment;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall::{Reading, Wall};
 
-/// A search that takes more steps has run into one of the readings that lead back to themselves, as `54 */3 * * *` does where clocks are
-/// put back at a quarter to four.
+/// Steps after which a search gives up. Some readings lead back to themselves: `54 */3 * * *` has one where clocks are put back at a
+/// quarter to four.
 const MAX_TICKS: u32 = 1_000;
 
-/// No clock was ever put forward or back by more than a day; the search goes back to the full hour.
+/// Seconds around a change of the clocks in which the wall clock alone does not decide. No clock was ever moved by more than a day, and
+/// the search goes back to the full hour.
 const UNSETTLED_SECS: i64 = 86_400 + 3_600;
 
-/// A clock that is moved forward from reading to reading.
-struct Hand<'a> {
+/// Where a search is on the wall clock. It moves forward from reading to reading.
+struct Cursor<'a> {
     zone: &'a Timezone,
     wall: Wall,
     /// Which pass of a repeated reading, or which side of a skipped one.
@@ -21,11 +22,11 @@ struct Hand<'a> {
     ticks: u32,
 }
 
-impl<'a> Hand<'a> {
+impl<'a> Cursor<'a> {
     fn new(zone: &'a Timezone, at: Moment) -> Option<Self> {
-        let mut hand = Self { zone, wall: zone.wall(at)?, second_pass: false, ticks: 0 };
-        hand.set(at)?;
-        Some(hand)
+        let mut cursor = Self { zone, wall: zone.wall(at)?, second_pass: false, ticks: 0 };
+        cursor.set(at)?;
+        Some(cursor)
     }
 
     fn moment(&self) -> Option<Moment> {
@@ -58,7 +59,8 @@ impl<'a> Hand<'a> {
         self.wall.second_of_day() / secs
     }
 
-    /// Turns back to the beginning of the hour or minute, in the same pass, and lets whole ones pass until one is chosen or the first comes.
+    /// Goes back to the beginning of the hour or minute, in the same pass. Then it lets whole ones pass until one is chosen, or until the
+    /// first of the day or hour comes.
     fn advance(&mut self, chosen: u64, secs: i64, of: i64) -> Option<()> {
         self.wall = self.wall.plus_secs(-self.wall.second_of_day() % secs);
         // A minute that is the only one is gone to directly.
@@ -78,21 +80,21 @@ impl<'a> Hand<'a> {
 impl Cron {
     /// A skipped time does not come, a repeated one comes in both passes.
     ///
-    /// Clocks are put forward and back also by half an hour, at midnight, by a day. There the order of the steps decides what comes, and
-    /// these are the steps of the reference.
+    /// Some clocks are moved by half an hour, at midnight, or by a day. There the order of the steps decides what comes. These are the steps
+    /// that Healthchecks takes.
     pub(super) fn next_in_real_time(&self, after: Moment, zone: &Timezone, last_year: i32) -> Option<Moment> {
-        let mut hand = Hand::new(zone, after.plus_secs(1))?;
-        while hand.ticks < MAX_TICKS {
-            let next = self.calendar.next_after(hand.wall.plus_secs(-1), last_year)?;
-            let now = hand.moment()?;
-            let then = now.plus_secs(next.secs() - hand.wall.secs());
+        let mut cursor = Cursor::new(zone, after.plus_secs(1))?;
+        while cursor.ticks < MAX_TICKS {
+            let next = self.calendar.next_after(cursor.wall.plus_secs(-1), last_year)?;
+            let now = cursor.moment()?;
+            let then = now.plus_secs(next.secs() - cursor.wall.secs());
             // Far from all changes the wall clock alone decides.
             let found = if zone.is_steady(now.plus_secs(-UNSETTLED_SECS), then) {
                 then
-            } else if self.step(&mut hand, last_year)? {
+            } else if self.step(&mut cursor, last_year)? {
                 continue;
             } else {
-                hand.moment()?
+                cursor.moment()?
             };
             if found > after {
                 return Some(found);
@@ -102,18 +104,18 @@ impl Cron {
         self.next_in_stretches(after, zone, last_year)
     }
 
-    /// Moves the hand to the next reading worth a look; false when it stands on a match.
-    fn step(&self, hand: &mut Hand<'_>, last_year: i32) -> Option<bool> {
-        let date = self.calendar.next_after(hand.wall.midnight().plus_secs(-1), last_year)?.midnight();
-        if date != hand.wall.midnight() {
-            (hand.wall, hand.second_pass) = (date, false);
+    /// Moves the cursor to the next reading that may match. False: it stands on one that does.
+    fn step(&self, cursor: &mut Cursor<'_>, last_year: i32) -> Option<bool> {
+        let date = self.calendar.next_after(cursor.wall.midnight().plus_secs(-1), last_year)?.midnight();
+        if date != cursor.wall.midnight() {
+            (cursor.wall, cursor.second_pass) = (date, false);
         }
-        if self.hours >> hand.units(3_600) & 1 == 0 {
-            hand.advance(self.hours, 3_600, 24)?;
-        } else if self.minutes >> (hand.units(60) % 60) & 1 == 0 {
-            hand.advance(self.minutes, 60, 60)?;
-        } else if hand.units(1) % 60 != 0 {
-            hand.tick(60 - hand.units(1) % 60)?;
+        if self.hours >> cursor.units(3_600) & 1 == 0 {
+            cursor.advance(self.hours, 3_600, 24)?;
+        } else if self.minutes >> (cursor.units(60) % 60) & 1 == 0 {
+            cursor.advance(self.minutes, 60, 60)?;
+        } else if cursor.units(1) % 60 != 0 {
+            cursor.tick(60 - cursor.units(1) % 60)?;
         } else {
             return Some(false);
         }
