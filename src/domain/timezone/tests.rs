@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn exactly_the_names_of_the_contract_are_accepted() {
+fn exactly_the_names_of_healthchecks_are_accepted() {
     let known: Vec<String> = DATABASE.available().map(|name| name.to_string()).collect();
     let accepted = known.iter().filter(|name| Timezone::parse(name).is_ok_and(|zone| zone.name() == name.as_str())).count();
     let replaced = known.iter().filter(|name| Timezone::parse(name).is_ok_and(|zone| zone.name() != name.as_str())).count();
