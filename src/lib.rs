@@ -21,7 +21,7 @@
 //!
 //! | question | place |
 //! | --- | --- |
-//! | A success of another run leaves a run alone: where is that rule? | `complete` in [`domain::check`] |
+//! | A success of another run leaves a run alone: where is that rule? | `record` in [`domain::check`] |
 //! | When does a check go down? | `deadline` and `settle` in [`domain::check`]; the engine's `alarm` notices it |
 //! | What does a ping mean to its check (keywords, methods, paused)? | `engine::apply::ping` |
 //! | What does the 409 say? Any status code and its words? | `Fault` in `http::reply` |
@@ -47,8 +47,8 @@
 //! # What always holds
 //!
 //! - A 200 means that it is on disk. Nothing that is read, in memory or from the file, is ahead of the file.
-//! - `apply` depends on the state, the time and the command alone; a refusal leaves nothing behind. Start-up is the checkpoint plus the
-//!   log since then through the same code, and so is every simulation.
+//! - `apply` depends on the state, the time and the command alone; a refusal leaves nothing behind.
+//! - A start takes the checkpoint and the logs since then as they are. It decides nothing anew.
 //! - Pings are an arrival log: a ping writes two rows at the end of two tables and nothing else. Pruning takes the other end.
 //! - The wheel's entries are hints. Whoever takes one looks at the check again and flips it at its deadline, or arms it anew.
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use overdue::docs::{CHAPTERS, Chapter};
-
 /// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
 const PURE: [&str; 7] = ["domain", "wheel.rs", "smtp/address.rs", "smtp/content.rs", "smtp/dialogue.rs", "smtp/html.rs", "smtp/message.rs"];
 
@@ -51,12 +49,12 @@ const MOST_LINES: usize = 450;
 /// What may lie at the top of the repository beside dot-files.
 const TOP: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
 
-struct Source {
+pub(crate) struct Source {
     /// Below `src`.
     path: String,
     text: String,
     /// The text without comments and unit tests.
-    code: String,
+    pub(crate) code: String,
 }
 
 impl Source {
@@ -121,7 +119,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut directories = vec![root.clone()];
     let mut sources = Vec::new();
@@ -158,7 +156,7 @@ fn floors() -> BTreeMap<String, u32> {
 }
 
 /// Fails with everything that is wrong.
-fn expect_none(wrong: &[String]) {
+pub(crate) fn expect_none(wrong: &[String]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -267,101 +265,10 @@ fn the_top_of_the_repository_holds_what_belongs_there() {
     expect_none(&strangers);
 }
 
-/// A file of the repository.
-fn file(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// The documents: their paths and texts.
-fn documents() -> Vec<(String, String)> {
-    let chapters = CHAPTERS.iter().map(|chapter| (format!("src/docs/{}.md", chapter.slug), chapter.text.to_owned()));
-    let others = ["README.md", "packaging/CHANGELOG.md"].map(|path| (path.to_owned(), file(path)));
-    chapters.chain(others).collect()
-}
-
-/// Where the links of a document lead: what stands behind `](` and behind `]: `.
-fn links(text: &str) -> Vec<&str> {
-    let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    let references = text.lines().filter(|line| line.starts_with('[')).filter_map(|line| line.split_once("]: ")).map(|(_, target)| target);
-    inline.chain(references).collect()
-}
-
 #[test]
 fn rules_are_cited_from_our_own_chapters() {
     let cites = |source: &&Source| source.text.contains("contract,") || source.text.contains("(contract");
     let wrong: Vec<_> =
         sources().iter().filter(cites).map(|source| format!("{} cites what is not in the repository", source.path)).collect();
-    expect_none(&wrong);
-}
-
-#[test]
-fn every_chapter_is_reached_from_a_short_readme() {
-    let readme = file("README.md");
-    let lines = readme.lines().count();
-    assert!(lines < 200, "README.md has {lines} lines; long tables belong into a chapter");
-    for Chapter { slug, title, text } in CHAPTERS {
-        assert!(text.starts_with(&format!("# {title}\n")), "the chapter {slug} does not begin with its title");
-        assert!(links(&readme).contains(&format!("src/docs/{slug}.md").as_str()), "README.md has no link to the chapter {slug}");
-    }
-    let chapters = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs")).unwrap().count();
-    assert_eq!(chapters, CHAPTERS.len(), "src/docs holds a file that is no chapter");
-}
-
-#[test]
-fn links_of_documents_lead_to_files() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut wrong = Vec::new();
-    for (path, text) in documents() {
-        let directory = root.join(&path).parent().unwrap().to_owned();
-        for link in links(&text).into_iter().filter(|link| !link.starts_with("https://") && !link.starts_with('#')) {
-            if !directory.join(link.split('#').next().unwrap()).exists() {
-                wrong.push(format!("{path} links to {link}, which is not there"));
-            }
-        }
-    }
-    expect_none(&wrong);
-}
-
-#[test]
-fn promises_name_tests_that_are_there() {
-    let mut directories = vec!["src".into(), "tests".into()];
-    let mut code = String::new();
-    while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join::<PathBuf>(directory)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                code.push_str(&std::fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-    let promises = file("src/docs/promises.md");
-    let rows = promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ") && !line.starts_with("| --- "));
-    let mut wrong = Vec::new();
-    for row in rows {
-        let test = row.trim_end_matches("` |").rsplit("::").next().unwrap();
-        if !code.contains(&format!("fn {test}()")) {
-            wrong.push(format!("no test shows this: {row}"));
-        }
-    }
-    expect_none(&wrong);
-}
-
-#[test]
-fn limits_name_constants_that_are_there() {
-    let mut wrong = Vec::new();
-    for row in file("src/docs/limits.md").lines().filter(|line| line.starts_with("| ")) {
-        let place = row.split(" | ").nth(2).unwrap_or_default();
-        let mut names = place.split('`').skip(1).step_by(2);
-        let mut code = None;
-        for name in names.by_ref() {
-            if name.ends_with(".rs") {
-                code = Some(file(&format!("src/{name}")));
-            } else if !name.starts_with("--") && !code.as_ref().is_some_and(|code| code.contains(name)) && !name.starts_with("domain") {
-                wrong.push(format!("`{name}` is not where this says: {row}"));
-            }
-        }
-    }
     expect_none(&wrong);
 }
