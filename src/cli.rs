@@ -25,7 +25,7 @@ use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
 use channel::ChannelCommand;
 
-/// Tells you when a scheduled job did not report.
+/// Notices when a scheduled job did not report.
 #[derive(Parser)]
 #[command(name = "overdue", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {

@@ -32,6 +32,9 @@
 //! | What does a start read, and in which order? | `engine::load` |
 //! | What is in the file? | [`store`], one file for each kind of row |
 //! | Who may do what with which key? | `http::api::auth` |
+//! | How are projects, keys and channels made? | [`manage`] |
+//! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
+//! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |
 //! | Which flags are there? | [`cli`]; for the server `cli::serve` |
 //! | How is something added: a kind, an endpoint, a table? | [`docs::extending`] |
