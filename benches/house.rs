@@ -5,13 +5,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use overdue::clock::Clock;
 use overdue::connection_threads::ConnectionThreads;
 use overdue::domain::project::{KeyHash, KeyLabel, PingKey, ProjectName, Secret};
 use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
-use overdue::engine::{self, Handle, Thresholds};
+use overdue::engine::{self, Handle};
 use overdue::http;
-use overdue::random::Random;
 use overdue::store::Medium;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -40,9 +38,7 @@ impl House {
     pub(crate) fn open(checks: u64) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY)?;
         let medium = Medium::Directory(directory.path().into());
-        let (clock, random) = (Clock::System, Random::System);
-        let (handle, writer) =
-            engine::open(engine::Config { medium, clock, random, ping_body_limit: 100_000, thresholds: Thresholds::default() })?;
+        let (handle, writer) = engine::open(engine::Config::new(medium, 100_000))?;
         std::thread::spawn(|| writer.run());
         let runtime = Runtime::new()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;

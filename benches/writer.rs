@@ -6,14 +6,12 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use overdue::clock::Clock;
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::ProjectName;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, PingRequest, Signal, Target};
-use overdue::engine::{self, Config, Handle, Thresholds, Writer};
-use overdue::random::Random;
+use overdue::engine::{self, Config, Handle, Writer};
 use overdue::store::Medium;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -39,8 +37,7 @@ impl Desk {
     fn open() -> Self {
         let directory = TempDir::with_prefix_in("bench-", DIRECTORY).expect("a directory");
         let medium = Medium::Directory(directory.path().into());
-        let (clock, random, thresholds) = (Clock::System, Random::System, Thresholds::default());
-        let (handle, writer) = engine::open(Config { medium, clock, random, ping_body_limit: 100_000, thresholds }).expect("a database");
+        let (handle, writer) = engine::open(Config::new(medium, 100_000)).expect("a database");
         let mut desk = Self { handle, writer, next: 0, body: vec![b'x'; BODY].into(), _directory: directory };
         let name = ProjectName::parse("bench").expect("a name");
         let (uuid, badge_key) = (Uuid::from_u128(1), "bench".into());

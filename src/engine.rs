@@ -55,6 +55,13 @@ pub struct Config {
     pub thresholds: Thresholds,
 }
 
+impl Config {
+    /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
+    pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
+        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, thresholds: Thresholds::default() }
+    }
+}
+
 /// What the writer and the doors share.
 struct Shared {
     queue: Queue,

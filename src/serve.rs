@@ -16,11 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
-use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{ApiRate, BaseUrl};
-use crate::random::Random;
 use crate::smtp::address::Domain;
 use crate::store::Medium;
 use doors::Doors;
@@ -80,13 +78,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     // A closed standard error must not end the service: what cannot be logged is not.
     let log = tracing_subscriber::fmt().with_max_level(config.log).with_writer(io::stderr).log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
-    let engine = engine::Config {
-        medium: Medium::Directory(config.data.clone()),
-        clock: Clock::System,
-        random: Random::System,
-        ping_body_limit: config.ping_body_limit,
-        thresholds: engine::Thresholds::default(),
-    };
+    let engine = engine::Config::new(Medium::Directory(config.data.clone()), config.ping_body_limit);
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
@@ -214,9 +206,7 @@ mod tests {
             mail: None,
             log: LevelFilter::OFF,
         };
-        let (medium, clock, random) = (Medium::memory(), Clock::System, Random::System);
-        let thresholds = engine::Thresholds::default();
-        let (handle, writer) = engine::open(engine::Config { medium, clock, random, ping_body_limit: 0, thresholds }).unwrap();
+        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
         let _running = run_writer(writer).unwrap();
         let (tell, ended) = oneshot::channel();
         tell.send(Ended::Panicked).unwrap();

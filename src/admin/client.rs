@@ -12,9 +12,7 @@ use tokio::time::timeout;
 use super::line;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
-use crate::clock::Clock;
 use crate::engine::{self, Handle, Writer};
-use crate::random::Random;
 use crate::store::{FILE_NAME, Medium, StoreError};
 
 /// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
@@ -116,8 +114,7 @@ async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
 fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
     let medium = Medium::Directory(directory.into());
     // No ping comes this way, so none is cut.
-    let thresholds = engine::Thresholds::default();
-    engine::open(engine::Config { medium, clock: Clock::System, random: Random::System, ping_body_limit: 0, thresholds })
+    engine::open(engine::Config::new(medium, 0))
 }
 
 async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -> Result<Reply, AskError> {

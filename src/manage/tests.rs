@@ -19,8 +19,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new() -> Self {
         let clock = Clock::Manual(ManualClock::at(Moment::from_secs(1_790_000_000)));
-        let thresholds = engine::Thresholds::default();
-        let config = engine::Config { medium: Medium::memory(), clock, random: Random::seeded(1), ping_body_limit: 0, thresholds };
+        let config = engine::Config { clock, random: Random::seeded(1), ..engine::Config::new(Medium::memory(), 0) };
         let (handle, writer) = engine::open(config).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Self { handle, runtime, writer: Some(std::thread::spawn(|| writer.run())) }

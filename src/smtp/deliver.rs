@@ -70,22 +70,13 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::clock::Clock;
     use crate::domain::ids::CheckId;
     use crate::engine::{self, Writer};
-    use crate::random::Random;
     use crate::store::Medium;
 
     /// An engine whose queue takes no more.
     fn full() -> (Handle, Writer) {
-        let config = engine::Config {
-            medium: Medium::memory(),
-            clock: Clock::System,
-            random: Random::seeded(1),
-            ping_body_limit: 0,
-            thresholds: engine::Thresholds::default(),
-        };
-        let (handle, writer) = engine::open(config).unwrap();
+        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
         while handle.submit(Command::Pause(CheckId(1))).is_ok() {}
         (handle, writer)
     }

@@ -3,9 +3,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::clock::Clock;
 use crate::engine;
-use crate::random::Random;
 use crate::smtp::Config;
 use crate::smtp::address::Domain;
 use crate::smtp::budget::{MESSAGE_BUDGET, MessageBudget};
@@ -22,14 +20,7 @@ struct Talk {
 }
 
 fn talk(capacity: usize, budget: usize) -> Talk {
-    let config = engine::Config {
-        medium: Medium::memory(),
-        clock: Clock::System,
-        random: Random::seeded(1),
-        ping_body_limit: 0,
-        thresholds: engine::Thresholds::default(),
-    };
-    let (handle, writer) = engine::open(config).unwrap();
+    let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };

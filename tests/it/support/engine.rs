@@ -16,8 +16,8 @@ use super::build;
 
 /// Opens an engine whose clock moves only when told and whose randomness follows from a seed; `change` sets what else a test needs.
 pub(crate) fn open(medium: Medium, clock: &Arc<ManualClock>, change: impl FnOnce(&mut Config)) -> Result<(Handle, Writer), StoreError> {
-    let clock = Clock::Manual(Arc::clone(clock));
-    let mut config = Config { medium, clock, random: Random::seeded(1), ping_body_limit: 100_000, thresholds: Thresholds::default() };
+    let (clock, random) = (Clock::Manual(Arc::clone(clock)), Random::seeded(1));
+    let mut config = Config { clock, random, ..Config::new(medium, 100_000) };
     change(&mut config);
     engine::open(config)
 }
