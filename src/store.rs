@@ -47,6 +47,14 @@ pub enum StoreError {
     Database(redb::Error),
 }
 
+impl StoreError {
+    /// Whether there was no space for what was to be written.
+    pub fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, Self::Database(redb::Error::Io(error)) if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+}
+
 impl std::fmt::Display for StoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -21,6 +21,9 @@ const CHUNK: usize = 128;
 /// Emptied chunks that are kept for reuse (128 KiB); the rest of a burst goes back to the allocator.
 const SPARE_CHUNKS: usize = 64;
 
+/// Entries that one call moves to a lower level at the most: about 2 ms of work.
+const MOST_MOVES: usize = 1 << 16;
+
 #[derive(Clone, Copy)]
 struct Entry {
     /// Not before the time of the wheel at insertion.
@@ -68,20 +71,23 @@ impl Wheel {
     /// Nothing comes out before its tick. Ids come in the order of their ticks, and for the same tick in the order of insertion; what
     /// was inserted for a tick already past counts for the wheel's time at that moment.
     ///
-    /// One call moves at most `budget` entries (0 counts as 1). An entry is moved at most eleven times until it is in `due`. `true`: there is
-    /// more to do, and the wheel's time may be short of `now`. The next call goes on from there.
+    /// At most `most` entries (0 counts as 1) come due, and at most [`MOST_MOVES`] others are moved towards it, each of them at most
+    /// ten times until it is in `due`. `true`: there was more to do, the wheel's time may be short of `now`, and the next call goes on
+    /// from there.
     #[must_use = "more may be due"]
-    pub fn advance(&mut self, now: u64, budget: usize, due: &mut Vec<u64>) -> bool {
+    pub fn advance(&mut self, now: u64, most: usize, due: &mut Vec<u64>) -> bool {
         let now = now.max(self.time);
-        let mut budget = budget.max(1);
+        let (mut most, mut moves) = (most.max(1), MOST_MOVES);
         while let Some((level, tick)) = self.first()
             && tick <= now
         {
-            if budget == 0 {
+            // What only moves costs far less than what its taker does with an entry that is due.
+            let budget = if level == 0 { &mut most } else { &mut moves };
+            if *budget == 0 {
                 return true;
             }
             self.time = tick;
-            budget -= self.empty(level, budget, due);
+            *budget -= self.empty(level, *budget, due);
         }
         self.time = now;
         false

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::Failure;
+use crate::engine;
 use crate::store::{FILE_NAME, Medium, Store};
 
 /// Compacts the database of this directory and says what was gained.
@@ -11,7 +12,10 @@ pub(super) fn run(directory: &Path) -> Result<(), Failure> {
     let path = directory.join(FILE_NAME);
     let size = || std::fs::metadata(&path).map(|there| there.len());
     let before = size().map_err(|error| Failure::other(format!("there is no database at {}: {error}", path.display())))?;
-    let mut store = Store::open(&Medium::Directory(directory.into())).map_err(Failure::other)?;
+    let medium = Medium::Directory(directory.into());
+    let (_, writer) = engine::open(engine::Config::new(medium.clone(), 0)).map_err(Failure::other)?;
+    writer.tidy().map_err(Failure::other)?;
+    let mut store = Store::open(&medium).map_err(Failure::other)?;
     store.compact().map_err(Failure::other)?;
     drop(store);
     let after = size().map_err(Failure::other)?;

@@ -29,7 +29,7 @@ pub struct Effects {
     pub flips: Vec<(FlipNumber, LoggedFlip)>,
 }
 
-/// The next free numbers of the three sequences.
+/// The next free numbers of the three sequences, and how much was logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
     /// The id of the next check, project, channel or key.
@@ -38,6 +38,8 @@ pub struct Numbers {
     pub arrival: u64,
     /// The place of the next flip.
     pub flip: u64,
+    /// Bytes of all bodies that were ever logged.
+    pub bytes: u64,
 }
 
 /// The writer's state, ahead of the file by the batch it is working on.

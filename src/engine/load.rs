@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::apply::{Effects, Numbers, WorkingState};
-use super::housekeeping::LogPlace;
+use super::housekeeping::{Held, LogPlace};
 use super::state::{Change, State};
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, FlipNumber};
@@ -19,10 +19,8 @@ pub(super) struct Loaded {
     pub(super) last_stamp: Moment,
     /// Check rows hold every ping and flip up to here.
     pub(super) checkpoint: LogPlace,
-    /// Entries in the arrival log.
-    pub(super) log_len: u64,
-    /// Entries among the kept pings.
-    pub(super) kept_len: u64,
+    /// How many pings there are, with what bodies.
+    pub(super) held: Held,
 }
 
 /// Reads everything that memory holds.
@@ -51,18 +49,30 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         last_stamp = last_stamp.max(check.state.changed);
         state.apply(&Change::Check(Box::new(check)));
     }
-    let checkpoint =
-        LogPlace { arrival: Arrival(snapshot.mark(Mark::CheckpointArrival)?), flip: FlipNumber(snapshot.mark(Mark::CheckpointFlip)?) };
+    let checkpoint = LogPlace {
+        arrival: Arrival(snapshot.mark(Mark::CheckpointArrival)?),
+        flip: FlipNumber(snapshot.mark(Mark::CheckpointFlip)?),
+        bytes: snapshot.mark(Mark::CheckpointBytes)?,
+    };
     let newest = replay(&snapshot, &mut state, checkpoint)?;
-    let numbers =
-        Numbers { id: snapshot.mark(Mark::NextId)?.max(1), arrival: arrival.max(newest.arrival.0) + 1, flip: flip.max(newest.flip.0) + 1 };
+    let numbers = Numbers {
+        id: snapshot.mark(Mark::NextId)?.max(1),
+        arrival: arrival.max(newest.arrival.0) + 1,
+        flip: flip.max(newest.flip.0) + 1,
+        bytes: newest.bytes,
+    };
+    let held = Held {
+        log_len: snapshot.log_len()?,
+        log_bytes: newest.bytes.saturating_sub(snapshot.mark(Mark::SweptBytes)?),
+        kept_len: snapshot.kept_len()?,
+        kept_bytes: snapshot.mark(Mark::KeptBytes)?,
+    };
     Ok(Loaded {
         working: WorkingState { state, numbers, effects: Effects::default(), body_limit },
         // The sweep leaves the newest ping, so this is the latest of all.
         last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
         checkpoint,
-        log_len: snapshot.log_len()?,
-        kept_len: snapshot.kept_len()?,
+        held,
     })
 }
 
@@ -76,6 +86,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
+        newest.bytes += u64::from(ping.body_len);
         while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
             let (number, logged) = flip?;
             newest.flip = number;

@@ -184,7 +184,12 @@ impl State {
 
     /// Whether ping `n` of a check is within its log limit; of a check that is gone none is.
     pub fn keeps_ping(&self, check: CheckId, n: u64) -> bool {
-        self.check(check).is_some_and(|check| n + self.ping_log_limit(check.project) > check.state.n_pings)
+        n >= self.first_kept_ping(check)
+    }
+
+    /// The oldest ping of a check that is within its log limit; above all pings if the check is gone.
+    pub fn first_kept_ping(&self, check: CheckId) -> u64 {
+        self.check(check).map_or(u64::MAX, |check| check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1)
     }
 
     /// Makes a change.

@@ -42,6 +42,8 @@ pub struct Writer {
     thresholds: Thresholds,
     /// A database that failed, out of reach for new readers, until the last one gives it back.
     failed: Option<Arc<Store>>,
+    /// The last failure was for want of space: what is dead has to go before more is taken.
+    is_full: bool,
     memory: Memory,
 }
 
@@ -59,11 +61,11 @@ struct Memory {
 impl Memory {
     /// Reads the file at `now`; also gives the state to be published.
     fn read(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment, random: &Random) -> Result<(Self, State), StoreError> {
-        let Loaded { working, last_stamp, checkpoint, log_len, kept_len } = load(store, body_limit)?;
+        let Loaded { working, last_stamp, checkpoint, held } = load(store, body_limit)?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let alarm = alarm_of(&working.state, now.max(last_stamp));
-        let housekeeping = Housekeeping::new(thresholds, checkpoint, log_len, kept_len);
+        let housekeeping = Housekeeping::new(thresholds, checkpoint, held);
         Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false }, published))
     }
 }
@@ -96,7 +98,7 @@ impl Writer {
                 shared.queue.nudge();
             }
         });
-        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, failed: None, memory };
+        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, failed: None, is_full: false, memory };
         if writer.memory.working.state.badge_secret.is_none() {
             let secret = Command::SetBadgeSecret(shared.random.bytes());
             writer.apply_and_write(vec![secret], Vec::new())?;
@@ -140,7 +142,7 @@ impl Writer {
         let due = alarm.due(now, MOST_EXPIRED);
         *more_due = due.more;
         if due.housekeeping {
-            housekeeping.hourly();
+            housekeeping.hourly(&working.state);
         }
         if taken.closed && taken.entries.is_empty() {
             // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
@@ -188,6 +190,7 @@ impl Writer {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
                 tracing::error!("a batch of {} commands could not be written: {error}", callers.len());
+                self.is_full = error.is_full();
                 // Unwritable first: whoever reads the answer must not find the service healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);
                 callers.into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
@@ -233,9 +236,13 @@ impl Writer {
         if working.numbers.id != ids_before {
             batch.set_mark(Mark::NextId, working.numbers.id)?;
         }
-        let appended = working.effects.pings.len() as u64;
-        housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
-        batch.commit()?;
+        let bytes = working.effects.pings.iter().map(|(.., body)| body.len() as u64).sum();
+        let appended = (working.effects.pings.len() as u64, bytes);
+        let cleaned = housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
+        // A look that finds nothing to write costs no commit.
+        if cleaned || !working.effects.changes.is_empty() {
+            batch.commit()?;
+        }
         Ok(answers)
     }
 
@@ -248,7 +255,7 @@ impl Writer {
     /// The newest entries of both logs.
     fn newest(&self) -> LogPlace {
         let numbers = self.memory.working.numbers;
-        LogPlace { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1) }
+        LogPlace { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1), bytes: numbers.bytes }
     }
 
     fn store(&self) -> Result<Arc<Store>, StoreError> {
@@ -299,6 +306,12 @@ impl Writer {
                 *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
                 *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
                 self.memory = memory;
+                if self.is_full
+                    && let Err(error) = self.make_room()
+                {
+                    tracing::warn!("there is no space for what was to be written, and none could be freed: {error}");
+                    return;
+                }
                 self.shared.writable.store(true, Ordering::Relaxed);
                 tracing::info!("the database is open again");
             }
@@ -306,17 +319,41 @@ impl Writer {
         }
     }
 
+    /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        self.memory.housekeeping.everything();
+        if self.is_full {
+            self.memory.housekeeping.go_in_small_steps();
+        }
+        while self.memory.housekeeping.pending() {
+            self.apply_and_write(Vec::new(), Vec::new())?;
+        }
+        self.memory.housekeeping.go_in_steps(self.thresholds);
+        self.is_full = false;
+        Ok(())
+    }
+
+    /// Does all the housekeeping that there is, and stops: nothing dead is left in the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn tidy(mut self) -> Result<(), StoreError> {
+        self.make_room()?;
+        self.checkpoint_whole()
+    }
+
     /// Brings the check rows up to date, so that the next start has nothing to replay.
     fn close(&mut self) {
-        let written = self.store().and_then(|store| {
-            let batch = store.batch()?;
-            let Memory { working, housekeeping, .. } = &self.memory;
-            Housekeeping::checkpoint_whole(&batch, &working.state, housekeeping.checkpointed(), self.newest())?;
-            batch.commit()
-        });
-        if let Err(error) = written {
+        if let Err(error) = self.checkpoint_whole() {
             tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
         }
+    }
+
+    fn checkpoint_whole(&self) -> Result<(), StoreError> {
+        let batch = self.store()?.batch()?;
+        let Memory { working, housekeeping, .. } = &self.memory;
+        housekeeping.checkpoint_whole(&batch, &working.state, self.newest())?;
+        batch.commit()
     }
 }
 
@@ -340,7 +377,7 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
     for change in &effects.changes {
         match change {
             Change::Pinged { .. } => {}
-            Change::Check(check) => batch.put_checks([&**check])?,
+            Change::Check(check) => drop(batch.put_checks([&**check])?),
             Change::CheckGone(id) => batch.remove_checks([*id])?,
             Change::Project(project) => batch.put_project(project)?,
             Change::ProjectGone(id) => batch.remove_project(*id)?,

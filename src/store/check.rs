@@ -166,15 +166,16 @@ pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreErro
 }
 
 impl Batch {
-    /// Writes the rows of checks; in the order of their ids it touches the fewest pages.
-    pub fn put_checks<'a>(&self, checks: impl IntoIterator<Item = &'a Check>) -> Result<(), StoreError> {
+    /// Writes the rows of checks; in the order of their ids it touches the fewest pages. How many bytes it wrote.
+    pub fn put_checks<'a>(&self, checks: impl IntoIterator<Item = &'a Check>) -> Result<u64, StoreError> {
         let mut table = self.transaction.open_table(CHECKS)?;
-        let mut bytes = Vec::new();
+        let (mut bytes, mut written) = (Vec::new(), 0);
         for check in checks {
             record::encode(&CheckRow::from(check), &mut bytes)?;
             table.insert(check.id.0, bytes.as_slice())?;
+            written += bytes.len() as u64;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Removes the rows of checks.

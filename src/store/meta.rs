@@ -19,6 +19,12 @@ pub enum Mark {
     CheckpointArrival,
     /// Check rows hold every flip up to this number.
     CheckpointFlip,
+    /// Bytes of all bodies that were ever logged up to the checkpoint.
+    CheckpointBytes,
+    /// Bytes of all bodies that were ever taken off the log.
+    SweptBytes,
+    /// Bytes of the bodies of kept pings.
+    KeptBytes,
 }
 
 impl Mark {
@@ -27,6 +33,9 @@ impl Mark {
             Self::NextId => "next_id",
             Self::CheckpointArrival => "checkpoint_arrival",
             Self::CheckpointFlip => "checkpoint_flip",
+            Self::CheckpointBytes => "checkpoint_bytes",
+            Self::SweptBytes => "swept_bytes",
+            Self::KeptBytes => "kept_bytes",
         }
     }
 }
@@ -44,6 +53,19 @@ pub(super) fn set_schema(transaction: &WriteTransaction, schema: u64) -> Result<
     Ok(())
 }
 
+/// A number that was kept; 0 before the first time.
+pub(super) fn mark(transaction: &WriteTransaction, mark: Mark) -> Result<u64, StoreError> {
+    let meta = transaction.open_table(META)?;
+    let value = meta.get(mark.name())?;
+    value.map_or(Ok(0), |value| number(mark.name(), value.value()))
+}
+
+/// Keeps a number.
+pub(super) fn set_mark(transaction: &WriteTransaction, mark: Mark, value: u64) -> Result<(), StoreError> {
+    transaction.open_table(META)?.insert(mark.name(), value.to_le_bytes().as_slice())?;
+    Ok(())
+}
+
 fn number(name: &str, bytes: &[u8]) -> Result<u64, StoreError> {
     fixed(name, bytes).map(u64::from_le_bytes)
 }
@@ -55,8 +77,7 @@ fn fixed<const N: usize>(name: &str, bytes: &[u8]) -> Result<[u8; N], StoreError
 impl Batch {
     /// Keeps a number.
     pub fn set_mark(&self, mark: Mark, value: u64) -> Result<(), StoreError> {
-        self.transaction.open_table(META)?.insert(mark.name(), value.to_le_bytes().as_slice())?;
-        Ok(())
+        set_mark(&self.transaction, mark, value)
     }
 
     /// Keeps the secret that signs badge URLs.

@@ -2,7 +2,8 @@
 
 use redb::WriteTransaction;
 
-use super::{Batch, Store, StoreError, meta};
+use super::{Batch, Mark, Store, StoreError, meta};
+use crate::domain::ids::Arrival;
 
 /// Makes the layout of one version out of that of the version before, in one transaction.
 type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
@@ -38,7 +39,10 @@ fn first_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
 }
 
 /// Version 2: rows of checks, keys, pings and flips that are written from here on have version 2, which release 0.1 cannot read. It
-/// has to refuse the file. The rows that are there stay as they are.
-fn second_rows(_: &WriteTransaction) -> Result<(), StoreError> {
-    Ok(())
+/// has to refuse the file. The rows that are there stay as they are. The bytes of their bodies are counted once.
+fn second_rows(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    let checkpoint = Arrival(meta::mark(transaction, Mark::CheckpointArrival)?);
+    let (logged, kept) = super::ping::count_bytes(transaction, checkpoint)?;
+    meta::set_mark(transaction, Mark::CheckpointBytes, logged)?;
+    meta::set_mark(transaction, Mark::KeptBytes, kept)
 }

@@ -1,5 +1,6 @@
 //! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
@@ -183,12 +184,20 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 }
 
 /// What a slice of the sweep did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
     /// Rows taken off the old end of the log.
     pub removed: usize,
+    /// Bytes of their bodies.
+    pub removed_bytes: u64,
     /// How many of them were still within their limit and now lie among the kept.
     pub kept: usize,
+    /// Bytes of their bodies.
+    pub kept_bytes: u64,
+    /// Rows that could not be read, and went.
+    pub damaged: usize,
+    /// The checks of those that were not kept: what is kept of them may be beyond its limit by now.
+    pub checks: BTreeSet<CheckId>,
 }
 
 /// A place among the kept pings, from which the next slice goes on.
@@ -200,6 +209,8 @@ pub struct PingCursor(u64, u64);
 pub struct PrunedKept {
     /// Entries removed.
     pub removed: usize,
+    /// Bytes of their bodies.
+    pub removed_bytes: u64,
     /// Where to go on; `None` at the end.
     pub next: Option<PingCursor>,
 }
@@ -226,9 +237,14 @@ impl Batch {
         Ok(end.close()?)
     }
 
-    /// Takes at most `most` entries off the old end of the log, none after `up_to`. Those for which `live` holds are carried over to the
-    /// kept, the rest are gone.
-    pub fn sweep_pings(&self, up_to: Arrival, most: usize, live: impl Fn(CheckId, u64) -> bool) -> Result<Swept, StoreError> {
+    /// Takes at most `most` entries off the old end of the log, none after `up_to`, and none more once their bodies have `most_bytes`.
+    /// Those for which `live` holds are carried over to the kept, the rest are gone.
+    pub fn sweep_pings(
+        &self,
+        up_to: Arrival,
+        (most, most_bytes): (usize, u64),
+        live: impl Fn(CheckId, u64) -> bool,
+    ) -> Result<Swept, StoreError> {
         let mut pings = self.transaction.open_table(PINGS)?;
         let mut bodies = self.transaction.open_table(BODIES)?;
         let mut last = None;
@@ -236,12 +252,23 @@ impl Batch {
         let mut carried = Vec::new();
         for row in pings.range(..=up_to.0)?.take(most) {
             let (arrival, bytes) = row?;
-            let row: PingRow<'_> = record::decode(bytes.value())?;
-            if live(CheckId(row.check), row.n) {
-                carried.push(((row.check, row.n), arrival.value(), bytes.value().to_vec()));
-            }
             last = Some(arrival.value());
             swept.removed += 1;
+            let Ok(row) = record::decode::<PingRow<'_>>(bytes.value()) else {
+                swept.damaged += 1;
+                continue;
+            };
+            let body_len = u64::from(row.body_len);
+            if live(CheckId(row.check), row.n) {
+                swept.kept_bytes += body_len;
+                carried.push(((row.check, row.n), arrival.value(), bytes.value().to_vec()));
+            } else {
+                swept.checks.insert(CheckId(row.check));
+            }
+            swept.removed_bytes += body_len;
+            if swept.removed_bytes >= most_bytes {
+                break;
+            }
         }
         let Some(last) = last else { return Ok(swept) };
         swept.kept = carried.len();
@@ -262,7 +289,7 @@ impl Batch {
 
     /// Looks at no more than `most` of the kept pings from `from` on and removes those that are not `live` any more.
     pub fn prune_kept_pings(&self, from: PingCursor, most: usize, live: impl Fn(CheckId, u64) -> bool) -> Result<PrunedKept, StoreError> {
-        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut dead = Vec::new();
         let mut pruned = PrunedKept::default();
         for (seen, row) in kept_pings.range((from.0, from.1)..)?.enumerate() {
@@ -275,16 +302,49 @@ impl Batch {
                 dead.push((check, n));
             }
         }
-        pruned.removed = dead.len();
-        if !dead.is_empty() {
-            let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
-            for place in dead {
-                kept_pings.remove(place)?;
-                kept_bodies.remove(place)?;
-            }
-        }
+        drop(kept_pings);
+        self.remove_kept(&dead, &mut pruned)?;
         Ok(pruned)
     }
+
+    /// Removes at most `most` kept pings of one check, all with a number below `first_live`.
+    pub fn prune_kept_pings_of(&self, check: CheckId, first_live: u64, most: usize) -> Result<PrunedKept, StoreError> {
+        let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let dead = kept_pings.range((check.0, 0)..(check.0, first_live))?.take(most);
+        let dead = dead.map(|row| Ok(row?.0.value())).collect::<Result<Vec<_>, StoreError>>()?;
+        drop(kept_pings);
+        let mut pruned = PrunedKept::default();
+        self.remove_kept(&dead, &mut pruned)?;
+        Ok(pruned)
+    }
+
+    fn remove_kept(&self, dead: &[(u64, u64)], pruned: &mut PrunedKept) -> Result<(), StoreError> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
+        let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
+        for place in dead {
+            kept_pings.remove(place)?;
+            if let Some(body) = kept_bodies.remove(place)? {
+                pruned.removed_bytes += body.value().len() as u64;
+            }
+        }
+        pruned.removed += dead.len();
+        Ok(())
+    }
+}
+
+/// Bytes of the bodies of rows. A row that cannot be read does not say how long its body is.
+fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
+    let mut rows = rows;
+    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| u64::from(row.body_len))))
+}
+
+/// Bytes of the bodies in the log up to an arrival, and among the kept: counted row by row.
+pub(super) fn count_bytes(transaction: &WriteTransaction, up_to: Arrival) -> Result<(u64, u64), StoreError> {
+    let (pings, kept_pings) = (transaction.open_table(PINGS)?, transaction.open_table(KEPT_PINGS)?);
+    Ok((body_bytes(pings.range(..=up_to.0)?)?, body_bytes(kept_pings.iter()?)?))
 }
 
 impl Snapshot {

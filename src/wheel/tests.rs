@@ -182,7 +182,7 @@ fn memory_follows_the_entries_and_is_given_back_after_a_burst() {
         assert!(wheel.footprint() < full + full / 20, "{}", wheel.footprint());
     }
     assert_eq!(due.len(), 501_000);
-    assert!(!wheel.advance(300_000, usize::MAX, &mut due));
+    while wheel.advance(300_000, usize::MAX, &mut due) {}
     assert!(wheel.is_empty() && wheel.footprint() <= SPARE_CHUNKS * CHUNK * size_of::<Entry>(), "{}", wheel.footprint());
 }
 
@@ -199,4 +199,16 @@ fn nothing_overtakes_an_older_entry_of_the_same_tick_while_its_slot_is_dealt_out
         }
     }
     assert_eq!(due, (0..330).collect::<Vec<_>>());
+}
+
+#[test]
+fn entries_that_only_move_down_do_not_hold_up_those_that_are_due() {
+    let mut wheel = Wheel::new(0);
+    // They lie three levels up, all in one slot.
+    (0..60_000).for_each(|id| wheel.insert(64 * 64 * 64 + 5, id));
+    let mut due = Vec::new();
+    assert!(wheel.advance(64 * 64 * 64 + 5, 128, &mut due));
+    let calls = (0..10).find(|_| !due.is_empty() || !wheel.advance(64 * 64 * 64 + 5, 128, &mut due));
+    assert!(calls.is_some_and(|calls| calls <= 3), "{calls:?}");
+    assert_eq!(due.len(), 128);
 }

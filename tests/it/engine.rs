@@ -43,7 +43,7 @@ fn a_deadline_counts_from_its_microsecond_whether_or_not_it_has_been_noticed() {
 #[test]
 fn a_writer_that_stops_waits_for_no_housekeeping() {
     let disk = Disk::default();
-    let one_at_a_time = Thresholds { slice: 1, least_tail: 1, tail_per_check: 0, slack: 8 };
+    let one_at_a_time = Thresholds { slice: 1, least_tail: 1, tail_per_check: 0, slack: 8, ..Thresholds::default() };
     let mut engine = Engine::open(disk.medium(), one_at_a_time);
     engine.project(2);
     let ids: Vec<_> = (7..27).map(|uuid| engine.check(uuid)).collect();
@@ -62,7 +62,7 @@ fn a_writer_that_stops_waits_for_no_housekeeping() {
 
 #[test]
 fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
-    let sweep_at_once = Thresholds { slice: 100, least_tail: 1, tail_per_check: 0, slack: 8 };
+    let sweep_at_once = Thresholds { slice: 100, least_tail: 1, tail_per_check: 0, slack: 8, ..Thresholds::default() };
     let mut engine = Engine::open(Medium::memory(), sweep_at_once);
     engine.project(2);
     let (id, other) = (engine.check(7), engine.check(8));

@@ -115,7 +115,8 @@ fn an_old_row_that_cannot_be_read_keeps_nobody_from_pinging() {
     transaction.commit().unwrap();
     drop(database);
     // The sweep meets it at once.
-    let mut engine = Engine::open(disk.medium(), Thresholds { slice: 10, least_tail: 1, tail_per_check: 0, slack: 2 });
+    let mut engine =
+        Engine::open(disk.medium(), Thresholds { slice: 10, least_tail: 1, tail_per_check: 0, slack: 2, ..Thresholds::default() });
     (0..50).for_each(|_| assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged));
     assert_eq!(counts(&engine, id), (100, Some(2)));
 }

@@ -34,7 +34,7 @@ impl Site {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(Medium::Directory(directory.into()), &clock, |config| {
             config.ping_body_limit = 200;
-            config.thresholds = Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8 };
+            config.thresholds = Thresholds { slice: 8, least_tail: 40, tail_per_check: 0, slack: 8, ..Thresholds::default() };
         })
         .unwrap();
         std::thread::spawn(|| writer.run());

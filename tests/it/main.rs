@@ -18,6 +18,7 @@ mod connection;
 mod documents;
 mod engine;
 mod faults;
+mod growth;
 mod layouts;
 mod openapi;
 mod ping;

@@ -44,6 +44,7 @@ impl WorkingState {
         state.ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
+        self.numbers.bytes += body.len() as u64;
         // Bodies are far smaller than 4 GiB: the doors see to that.
         let body_len = body.len() as u32;
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());

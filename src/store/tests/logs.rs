@@ -11,8 +11,8 @@ use super::*;
 enum Step {
     /// A ping of a check, with so many bytes of body.
     Append(u64, u8),
-    /// A sweep of so many entries, up to a share of all that ever arrived.
-    Sweep(usize, u8),
+    /// A sweep of so many entries and bytes, up to a share of all that ever arrived.
+    Sweep(usize, u64, u8),
     /// A look at so many kept entries.
     Prune(usize),
 }
@@ -20,7 +20,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..3_u64, prop_oneof![Just(0_u8), 1..9_u8]).prop_map(|(check, len)| Step::Append(check, len)),
-        2 => (1..8_usize, 0..=100_u8).prop_map(|(most, share)| Step::Sweep(most, share)),
+        2 => (1..8_usize, 1..40_u64, 0..=100_u8).prop_map(|(most, bytes, share)| Step::Sweep(most, bytes, share)),
         1 => (1..5_usize).prop_map(Step::Prune),
     ]
 }
@@ -74,9 +74,9 @@ proptest! {
                         bodies.push(body);
                         *last = arrivals;
                     }
-                    Step::Sweep(most, share) => {
+                    Step::Sweep(most, most_bytes, share) => {
                         let up_to = Arrival(arrivals * u64::from(share) / 100);
-                        let swept = batch.sweep_pings(up_to, most, live)?;
+                        let swept = batch.sweep_pings(up_to, (most, most_bytes), live)?;
                         assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
                     }
                     Step::Prune(most) => {
@@ -103,7 +103,7 @@ proptest! {
         // Once everything is swept and looked at, nothing but what is within the limits is left.
         let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
-        write(&store, |batch| batch.sweep_pings(Arrival(arrivals), usize::MAX, live).map(drop));
+        write(&store, |batch| batch.sweep_pings(Arrival(arrivals), (usize::MAX, u64::MAX), live).map(drop));
         write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), usize::MAX, live).map(drop));
         let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
         let snapshot = store.snapshot().unwrap();

@@ -113,6 +113,10 @@ impl World {
             least_tail: dice.pick(&[3, 20, 100]),
             tail_per_check: dice.pick(&[0, 2]),
             slack: dice.pick(&[2, 6, 20]),
+            checkpoint_bytes: dice.pick(&[1, 1000, 1 << 20]),
+            sweep_bytes: dice.pick(&[1, 50, 1 << 20]),
+            tail_bytes: dice.pick(&[30, 300, 1 << 20]),
+            slack_bytes: dice.pick(&[50, 500, 1 << 20]),
         };
         let mut world = Self { dice, disk, clock, thresholds, engine: None, model, in_doubt, stamp, noticed: stamp, latest: stamp, tally };
         world.open()?;

@@ -50,6 +50,8 @@ struct Platter {
     /// What happened since the last sync, in order.
     unsynced: Vec<Step>,
     syncs: Syncs,
+    /// How many syncs there were.
+    synced: u64,
     /// What `Syncs::Late` has not made durable yet.
     late: Vec<Step>,
     trouble: Option<Trouble>,
@@ -125,6 +127,11 @@ impl Disk {
 
     pub(crate) fn len(&self) -> u64 {
         self.locked().seen.len() as u64
+    }
+
+    /// How often it was synced.
+    pub(crate) fn synced(&self) -> u64 {
+        self.locked().synced
     }
 
     /// Everything on it.
@@ -227,6 +234,7 @@ impl redb::StorageBackend for Disk {
             }
             return Err(error);
         }
+        platter.synced += 1;
         let done = match platter.syncs {
             Syncs::Done => std::mem::take(&mut platter.unsynced),
             Syncs::Late => std::mem::replace(&mut platter.late, std::mem::take(&mut platter.unsynced)),

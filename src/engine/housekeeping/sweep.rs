@@ -1,0 +1,207 @@
+//! The sweep: pings beyond the log limit of their check leave the file. The arrival log loses its old end; the few of it that are still
+//! within their limit are kept in tables of their own, from which they go when they die.
+
+use super::super::state::{ProjectState, State};
+use super::{LogPlace, Thresholds};
+use crate::domain::ids::Arrival;
+use crate::store::{Batch, Mark, PingCursor, StoreError};
+
+/// What the file holds of pings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) struct Held {
+    /// Entries in the arrival log.
+    pub(in crate::engine) log_len: u64,
+    /// Bytes of their bodies.
+    pub(in crate::engine) log_bytes: u64,
+    /// Entries among the kept.
+    pub(in crate::engine) kept_len: u64,
+    /// Bytes of their bodies.
+    pub(in crate::engine) kept_bytes: u64,
+}
+
+/// How far the sweep is.
+pub(super) struct Sweep {
+    held: Held,
+    goal: Goal,
+    /// A sweep of the whole log is wanted once check rows hold all of it.
+    requested: bool,
+    /// The log is swept once it has more entries than this.
+    ceiling: u64,
+    /// The log was swept up to here.
+    swept_to: Arrival,
+    /// Where the look at all kept pings is, and how many are still to be looked at.
+    cursor: PingCursor,
+    to_look_at: u64,
+}
+
+/// What a sweep is to reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goal {
+    None,
+    /// No more entries than this. Most of those that go are dead: this sweep is the cheap one.
+    Entries(u64),
+    /// Nothing up to this arrival, whatever has to be kept of it.
+    UpTo(Arrival),
+}
+
+impl Sweep {
+    pub(super) fn new(held: Held) -> Self {
+        Self { held, goal: Goal::None, requested: false, ceiling: 0, swept_to: Arrival(0), cursor: PingCursor::default(), to_look_at: 0 }
+    }
+
+    /// Has everything that is dead removed.
+    pub(super) fn request(&mut self) {
+        self.requested = true;
+    }
+
+    pub(super) fn pending(&self) -> bool {
+        self.requested || self.goal != Goal::None || self.to_look_at > 0
+    }
+
+    /// Counts what a batch has appended.
+    pub(super) fn appended(&mut self, pings: u64, bytes: u64) {
+        self.held.log_len += pings;
+        self.held.log_bytes += bytes;
+    }
+
+    /// Does the next part of what is due, beside a batch that appended so much; `false` when there was nothing to write.
+    /// Check rows hold every ping up to `checkpoint`; nothing after it may go, since a start would need it. `newest` is the end of the
+    /// log.
+    pub(super) fn slice(
+        &mut self,
+        thresholds: &Thresholds,
+        batch: &Batch,
+        state: &State,
+        (pings, bytes): (u64, u64),
+        checkpoint: Arrival,
+        newest: LogPlace,
+    ) -> Result<bool, StoreError> {
+        // The newest ping stays: a start takes the time from it.
+        let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
+        if self.goal == Goal::None {
+            self.choose_goal(thresholds, state, checkpoint);
+        }
+        let swept = self.sweep(thresholds, batch, state, (pings, bytes), checkpoint)?;
+        let pruned = self.prune_kept(thresholds, batch, state)?;
+        if swept || pruned {
+            batch.set_mark(Mark::SweptBytes, newest.bytes.saturating_sub(self.held.log_bytes))?;
+            batch.set_mark(Mark::KeptBytes, self.held.kept_bytes)?;
+        }
+        Ok(swept || pruned)
+    }
+
+    fn choose_goal(&mut self, thresholds: &Thresholds, state: &State, checkpoint: Arrival) {
+        let Held { log_len, log_bytes, kept_len, kept_bytes } = self.held;
+        // Bodies are carried over once at the most: the log may grow with what is kept.
+        let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
+        if (self.requested || heavy) && checkpoint > self.swept_to {
+            self.goal = Goal::UpTo(checkpoint);
+        } else if log_len > self.ceiling {
+            // Counting costs a step for each check, which the entries since the last count pay for. Some of the kept may be dead.
+            let live = live_pings(state).saturating_sub(kept_len);
+            self.ceiling = 2 * live + thresholds.slack;
+            if log_len > self.ceiling {
+                self.goal = Goal::Entries(live + live / 2 + thresholds.slack / 2);
+            }
+        }
+        if self.requested {
+            self.requested = false;
+            if self.goal == Goal::None {
+                self.to_look_at = kept_len;
+            }
+        }
+    }
+
+    fn sweep(
+        &mut self,
+        thresholds: &Thresholds,
+        batch: &Batch,
+        state: &State,
+        (pings, bytes): (u64, u64),
+        checkpoint: Arrival,
+    ) -> Result<bool, StoreError> {
+        let (up_to, surplus) = match self.goal {
+            Goal::None => return Ok(false),
+            Goal::Entries(target) => (checkpoint, self.held.log_len.saturating_sub(target)),
+            Goal::UpTo(arrival) => (arrival, u64::MAX),
+        };
+        // Twice what came in, so that the sweep gets ahead of any rate.
+        let most = usize::try_from((2 * pings).max(thresholds.slice as u64).min(surplus)).unwrap_or(thresholds.slice);
+        let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
+        let swept = batch.sweep_pings(up_to, (most, most_bytes), |check, n| state.keeps_ping(check, n))?;
+        if swept.damaged > 0 {
+            tracing::error!("{} damaged rows of the table `pings` are removed", swept.damaged);
+        }
+        let held = &mut self.held;
+        debug_assert!(held.log_len >= swept.removed as u64, "{held:?}, {} removed", swept.removed);
+        held.log_len -= swept.removed as u64;
+        // A damaged row does not say how long its body was.
+        held.log_bytes = held.log_bytes.saturating_sub(swept.removed_bytes);
+        held.kept_len += swept.kept as u64;
+        held.kept_bytes += swept.kept_bytes;
+        let mut left = swept.removed.max(thresholds.slice);
+        for check in &swept.checks {
+            let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), left)?;
+            left -= pruned.removed;
+            self.forget(pruned.removed, pruned.removed_bytes);
+        }
+        if left == 0 {
+            self.to_look_at = self.held.kept_len;
+        }
+        let exhausted = swept.removed < most && swept.removed_bytes < most_bytes;
+        let reached = match self.goal {
+            Goal::Entries(target) => exhausted || self.held.log_len <= target,
+            Goal::None | Goal::UpTo(_) => exhausted,
+        };
+        if reached {
+            self.end(thresholds, state, up_to);
+        }
+        Ok(swept.removed > 0)
+    }
+
+    fn end(&mut self, thresholds: &Thresholds, state: &State, up_to: Arrival) {
+        if let Goal::UpTo(_) = self.goal {
+            self.swept_to = up_to;
+            if self.has_dead(state) {
+                self.to_look_at = self.held.kept_len;
+            }
+        }
+        // What is after the checkpoint stays: the next look at the entries has to wait for more of them.
+        self.ceiling = self.ceiling.max(self.held.log_len + thresholds.slack / 2);
+        self.goal = Goal::None;
+    }
+
+    /// Looks at some of the kept pings and removes those that are dead.
+    fn prune_kept(&mut self, thresholds: &Thresholds, batch: &Batch, state: &State) -> Result<bool, StoreError> {
+        if self.to_look_at == 0 {
+            return Ok(false);
+        }
+        let most = thresholds.slice.min(usize::try_from(self.to_look_at).unwrap_or(usize::MAX));
+        let pruned = batch.prune_kept_pings(self.cursor, most, |check, n| state.keeps_ping(check, n))?;
+        self.forget(pruned.removed, pruned.removed_bytes);
+        self.to_look_at -= most as u64;
+        self.cursor = pruned.next.unwrap_or_default();
+        Ok(pruned.removed > 0)
+    }
+
+    fn forget(&mut self, pings: usize, bytes: u64) {
+        debug_assert!(self.held.kept_len >= pings as u64 && self.held.kept_bytes >= bytes, "{:?}, {pings} removed", self.held);
+        self.held.kept_len -= pings as u64;
+        self.held.kept_bytes -= bytes;
+    }
+
+    /// Whether the file has more pings than are within their limits.
+    pub(super) fn has_dead(&self, state: &State) -> bool {
+        self.held.log_len + self.held.kept_len > live_pings(state)
+    }
+}
+
+/// Pings that are within their limit.
+fn live_pings(state: &State) -> u64 {
+    let of_project = |project_state: &ProjectState| {
+        let limit = u64::from(project_state.project.ping_log_limit);
+        let checks = project_state.checks.iter().filter_map(|id| state.check(*id));
+        checks.map(|check| check.state.n_pings.min(limit)).sum::<u64>()
+    };
+    state.projects().map(of_project).sum()
+}

@@ -1,0 +1,119 @@
+//! What the file holds, and for how long: it grows with what is kept, not with what came in.
+
+use overdue::domain::ids::CheckId;
+use overdue::domain::ping::Kind;
+use overdue::engine::command::{Command, Outcome, Unavailable};
+use overdue::engine::{self, Config, Thresholds};
+use overdue::store::{FILE_NAME, Medium, Store};
+
+use crate::support::build::ping;
+use crate::support::disk::Disk;
+use crate::support::engine::Engine;
+
+const HOUR: i64 = 3600;
+
+fn body(bytes: usize) -> Vec<u8> {
+    vec![b'x'; bytes]
+}
+
+/// Lets the writer do all that is due.
+fn idle(engine: &mut Engine) {
+    (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+}
+
+/// Entries in the log and among the kept, as they lie in the file of a stopped engine.
+fn entries(medium: &Medium) -> (u64, u64) {
+    let store = Store::open(medium).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    (snapshot.log_len().unwrap(), snapshot.kept_len().unwrap())
+}
+
+#[test]
+fn large_bodies_take_a_few_times_the_space_of_those_that_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut engine = Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
+    engine.project(100);
+    let id = engine.check(7);
+    let size = || std::fs::metadata(directory.path().join(FILE_NAME)).unwrap().len();
+    let mut most = 0;
+    for _ in 0..300 {
+        engine.batch((0..10).map(|_| ping(7, Kind::Success, body(100_000))));
+        most = most.max(size());
+    }
+    assert!(most <= 180_000_000, "{most} bytes for 10 MB that are kept");
+    assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 100);
+    assert_eq!(engine.handle.body(&engine.seen(id), 2901).unwrap().unwrap().len(), 100_000);
+}
+
+#[test]
+fn a_quiet_file_loses_what_is_dead_within_an_hour_and_is_left_alone_after_that() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(3);
+    let ids: Vec<CheckId> = (7..10).map(|uuid| engine.check(uuid)).collect();
+    for uuid in 7..10 {
+        (0..20).for_each(|_| drop(engine.done(ping(uuid, Kind::Success, body(100)))));
+    }
+    idle(&mut engine);
+    engine.done(Command::DeleteCheck(ids[0]));
+    // Deadlines of a day are none of its business.
+    engine.clock.advance_secs(HOUR + 1);
+    idle(&mut engine);
+    let synced = disk.synced();
+    engine.clock.advance_secs(HOUR + 1);
+    idle(&mut engine);
+    assert_eq!(disk.synced(), synced, "an hour in which nothing died writes nothing");
+    let left = engine.handle.pings(&engine.seen(ids[2])).unwrap().len();
+    drop(engine);
+    assert_eq!((left, entries(&disk.medium())), (3, (1, 5)));
+    // Those of the last check go too, but for the newest of all, from which a start takes the time.
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.clock.advance_secs(2 * HOUR);
+    engine.done(Command::DeleteCheck(ids[1]));
+    engine.done(Command::DeleteCheck(ids[2]));
+    engine.clock.advance_secs(HOUR + 1);
+    idle(&mut engine);
+    drop(engine);
+    assert_eq!(entries(&disk.medium()), (1, 0));
+}
+
+#[test]
+fn a_tidied_file_has_nothing_dead() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(3);
+    let id = engine.check(7);
+    engine.check(8);
+    (0..50).for_each(|_| drop(engine.done(ping(7, Kind::Success, body(1000)))));
+    (0..5).for_each(|_| drop(engine.done(ping(8, Kind::Success, ""))));
+    engine.done(Command::DeleteCheck(id));
+    drop(engine);
+    let (_, writer) = engine::open(Config::new(disk.medium(), 0)).unwrap();
+    writer.tidy().unwrap();
+    let (log, kept) = entries(&disk.medium());
+    assert_eq!(log + kept, 3);
+}
+
+#[test]
+fn a_full_disk_heals_by_itself_when_something_is_dead() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(2);
+    let id = engine.check(7);
+    (0..5).for_each(|_| drop(engine.done(ping(7, Kind::Success, body(90_000)))));
+    disk.set_capacity(Some(disk.len() + 4_000_000));
+    let mut refused = 0;
+    for _ in 0..400 {
+        match engine.batch([ping(7, Kind::Success, body(90_000))]).remove(0) {
+            Ok(answer) => assert_eq!(answer, Ok(Outcome::Pinged)),
+            Err(unavailable) => {
+                assert_eq!(unavailable, Unavailable::Storage);
+                refused += 1;
+            }
+        }
+    }
+    // Each time that the file is full costs the ping that finds it so, and at most one that comes during the recovery.
+    assert!((1..100).contains(&refused), "{refused} of 400 pings refused");
+    assert!(engine.handle.is_writable() || engine.writer.step(false) == Ok(true));
+    assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 2);
+}
