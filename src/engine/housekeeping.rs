@@ -52,6 +52,17 @@ impl Default for Thresholds {
 /// Flips are kept for the current month and so many full months before it: see [limits](crate::docs::limits).
 const FLIP_MONTHS: i64 = 2;
 
+/// What a slice of work is done with.
+struct Slice<'a> {
+    thresholds: Thresholds,
+    batch: &'a Batch,
+    state: &'a State,
+    /// Pings that the batch has appended, and bytes of their bodies.
+    appended: (u64, u64),
+    /// The ends of both logs.
+    newest: LogPlace,
+}
+
 /// How far each of the jobs is.
 pub(super) struct Housekeeping {
     thresholds: Thresholds,
@@ -106,11 +117,12 @@ impl Housekeeping {
         newest: LogPlace,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.sweep.appended(appended.0, appended.1);
-        let mut wrote = self.checkpoint.slice(&self.thresholds, batch, state, newest)?;
+        self.sweep.appended(appended);
+        let slice = Slice { thresholds: self.thresholds, batch, state, appended, newest };
+        let mut wrote = self.checkpoint.slice(&slice)?;
         // A sweep that was asked for goes as far as the checkpoint that was asked for with it.
         if !self.checkpoint.pending() || appended.0 > 0 {
-            wrote |= self.sweep.slice(&self.thresholds, batch, state, appended, self.checkpoint.done.arrival, newest)?;
+            wrote |= self.sweep.slice(&slice, self.checkpoint.done.arrival)?;
         }
         if self.prune_flips {
             match self.prune_flips(batch, now) {

@@ -1,7 +1,7 @@
 //! The checkpoint: check rows are brought up to date with the logs, so that a start has little to replay and old pings may go.
 
 use super::super::state::State;
-use super::Thresholds;
+use super::{Slice, Thresholds};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::store::{Batch, Mark, StoreError};
 
@@ -50,10 +50,11 @@ impl Checkpoint {
     }
 
     /// Writes the next rows of a checkpoint that is due or in progress; `false` when there was nothing to write.
-    pub(super) fn slice(&mut self, thresholds: &Thresholds, batch: &Batch, state: &State, newest: LogPlace) -> Result<bool, StoreError> {
+    pub(super) fn slice(&mut self, slice: &Slice<'_>) -> Result<bool, StoreError> {
+        let Slice { thresholds, batch, state, newest, .. } = *slice;
         if self.in_progress.is_none() {
             let requested = std::mem::take(&mut self.due) && newest != self.done;
-            if !requested && !self.is_long(thresholds, state, newest) {
+            if !requested && !self.is_long(slice) {
                 return Ok(false);
             }
             let checks = state.projects().flat_map(|project_state| &project_state.checks).copied().collect();
@@ -86,10 +87,11 @@ impl Checkpoint {
     }
 
     /// Whether the tail of the log, which a start has to replay, is long enough for a checkpoint.
-    fn is_long(&self, thresholds: &Thresholds, state: &State, newest: LogPlace) -> bool {
+    fn is_long(&self, slice: &Slice<'_>) -> bool {
+        let newest = slice.newest;
         let (pings, bytes) = (newest.arrival.0 - self.done.arrival.0, newest.bytes - self.done.bytes);
-        let Thresholds { least_tail, tail_per_check, tail_bytes, .. } = *thresholds;
-        bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * state.checks().len() as u64)
+        let Thresholds { least_tail, tail_per_check, tail_bytes, .. } = slice.thresholds;
+        bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * slice.state.checks().len() as u64)
     }
 }
 

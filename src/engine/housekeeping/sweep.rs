@@ -2,9 +2,9 @@
 //! within their limit are kept in tables of their own, from which they go when they die.
 
 use super::super::state::{ProjectState, State};
-use super::{LogPlace, Thresholds};
+use super::Slice;
 use crate::domain::ids::Arrival;
-use crate::store::{Batch, Mark, PingCursor, StoreError};
+use crate::store::{Mark, PingCursor, StoreError};
 
 /// What the file holds of pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,30 +59,22 @@ impl Sweep {
     }
 
     /// Counts what a batch has appended.
-    pub(super) fn appended(&mut self, pings: u64, bytes: u64) {
+    pub(super) fn appended(&mut self, (pings, bytes): (u64, u64)) {
         self.held.log_len += pings;
         self.held.log_bytes += bytes;
     }
 
-    /// Does the next part of what is due, beside a batch that appended so much; `false` when there was nothing to write.
-    /// Check rows hold every ping up to `checkpoint`; nothing after it may go, since a start would need it. `newest` is the end of the
-    /// log.
-    pub(super) fn slice(
-        &mut self,
-        thresholds: &Thresholds,
-        batch: &Batch,
-        state: &State,
-        (pings, bytes): (u64, u64),
-        checkpoint: Arrival,
-        newest: LogPlace,
-    ) -> Result<bool, StoreError> {
+    /// Does the next part of what is due; `false` when there was nothing to write. Check rows hold every ping up to `checkpoint`; nothing
+    /// after it may go, since a start would need it.
+    pub(super) fn slice(&mut self, slice: &Slice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
+        let Slice { batch, newest, .. } = *slice;
         // The newest ping stays: a start takes the time from it.
         let checkpoint = checkpoint.min(Arrival(newest.arrival.0.saturating_sub(1)));
         if self.goal == Goal::None {
-            self.choose_goal(thresholds, state, checkpoint);
+            self.choose_goal(slice, checkpoint);
         }
-        let swept = self.sweep(thresholds, batch, state, (pings, bytes), checkpoint)?;
-        let pruned = self.prune_kept(thresholds, batch, state)?;
+        let swept = self.sweep(slice, checkpoint)?;
+        let pruned = self.prune_kept(slice)?;
         if swept || pruned {
             batch.set_mark(Mark::SweptBytes, newest.bytes.saturating_sub(self.held.log_bytes))?;
             batch.set_mark(Mark::KeptBytes, self.held.kept_bytes)?;
@@ -90,7 +82,8 @@ impl Sweep {
         Ok(swept || pruned)
     }
 
-    fn choose_goal(&mut self, thresholds: &Thresholds, state: &State, checkpoint: Arrival) {
+    fn choose_goal(&mut self, slice: &Slice<'_>, checkpoint: Arrival) {
+        let Slice { thresholds, state, .. } = *slice;
         let Held { log_len, log_bytes, kept_len, kept_bytes } = self.held;
         // Bodies are carried over once at the most: the log may grow with what is kept.
         let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
@@ -112,14 +105,8 @@ impl Sweep {
         }
     }
 
-    fn sweep(
-        &mut self,
-        thresholds: &Thresholds,
-        batch: &Batch,
-        state: &State,
-        (pings, bytes): (u64, u64),
-        checkpoint: Arrival,
-    ) -> Result<bool, StoreError> {
+    fn sweep(&mut self, slice: &Slice<'_>, checkpoint: Arrival) -> Result<bool, StoreError> {
+        let Slice { thresholds, batch, state, appended: (pings, bytes), .. } = *slice;
         let (up_to, surplus) = match self.goal {
             Goal::None => return Ok(false),
             Goal::Entries(target) => (checkpoint, self.held.log_len.saturating_sub(target)),
@@ -154,25 +141,26 @@ impl Sweep {
             Goal::None | Goal::UpTo(_) => exhausted,
         };
         if reached {
-            self.end(thresholds, state, up_to);
+            self.end(slice, up_to);
         }
         Ok(swept.removed > 0)
     }
 
-    fn end(&mut self, thresholds: &Thresholds, state: &State, up_to: Arrival) {
+    fn end(&mut self, slice: &Slice<'_>, up_to: Arrival) {
         if let Goal::UpTo(_) = self.goal {
             self.swept_to = up_to;
-            if self.has_dead(state) {
+            if self.has_dead(slice.state) {
                 self.to_look_at = self.held.kept_len;
             }
         }
         // What is after the checkpoint stays: the next look at the entries has to wait for more of them.
-        self.ceiling = self.ceiling.max(self.held.log_len + thresholds.slack / 2);
+        self.ceiling = self.ceiling.max(self.held.log_len + slice.thresholds.slack / 2);
         self.goal = Goal::None;
     }
 
     /// Looks at some of the kept pings and removes those that are dead.
-    fn prune_kept(&mut self, thresholds: &Thresholds, batch: &Batch, state: &State) -> Result<bool, StoreError> {
+    fn prune_kept(&mut self, slice: &Slice<'_>) -> Result<bool, StoreError> {
+        let Slice { thresholds, batch, state, .. } = *slice;
         if self.to_look_at == 0 {
             return Ok(false);
         }
@@ -185,9 +173,10 @@ impl Sweep {
     }
 
     fn forget(&mut self, pings: usize, bytes: u64) {
-        debug_assert!(self.held.kept_len >= pings as u64 && self.held.kept_bytes >= bytes, "{:?}, {pings} removed", self.held);
+        debug_assert!(self.held.kept_len >= pings as u64, "{:?}, {pings} removed", self.held);
         self.held.kept_len -= pings as u64;
-        self.held.kept_bytes -= bytes;
+        // A damaged row may have said that its body was shorter.
+        self.held.kept_bytes = self.held.kept_bytes.saturating_sub(bytes);
     }
 
     /// Whether the file has more pings than are within their limits.
