@@ -58,6 +58,14 @@ pub enum UniqueField {
     Grace,
 }
 
+/// The value of a [`UniqueField`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the two kinds of fields")]
+pub enum UniqueValue<'a> {
+    Text(&'a str),
+    Seconds(Seconds),
+}
+
 impl UniqueField {
     /// The field of that name.
     pub fn parse(text: &str) -> Option<Self> {
@@ -118,12 +126,30 @@ impl Edit {
 
     /// Whether `settings` equal this request on all of `fields`. A field that the request does not name never matches.
     pub fn matches(&self, settings: &Settings, fields: &[UniqueField]) -> bool {
-        fields.iter().all(|field| match field {
-            UniqueField::Name => self.name.as_ref() == Some(&settings.name),
-            UniqueField::Slug => self.slug.as_ref() == Some(&settings.slug),
-            UniqueField::Tags => self.tags.as_ref() == Some(&settings.tags),
-            UniqueField::Timeout => self.timeout == Some(settings.timeout),
-            UniqueField::Grace => self.grace == Some(settings.grace),
-        })
+        fields.iter().all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))
+    }
+
+    /// What the request names for a field.
+    pub fn unique_value(&self, field: UniqueField) -> Option<UniqueValue<'_>> {
+        match field {
+            UniqueField::Name => self.name.as_ref().map(|name| UniqueValue::Text(name.as_str())),
+            UniqueField::Slug => self.slug.as_ref().map(|slug| UniqueValue::Text(slug.as_str())),
+            UniqueField::Tags => self.tags.as_ref().map(|tags| UniqueValue::Text(tags.as_str())),
+            UniqueField::Timeout => self.timeout.map(UniqueValue::Seconds),
+            UniqueField::Grace => self.grace.map(UniqueValue::Seconds),
+        }
+    }
+}
+
+impl Settings {
+    /// What a check has in a field.
+    pub fn unique_value(&self, field: UniqueField) -> UniqueValue<'_> {
+        match field {
+            UniqueField::Name => UniqueValue::Text(self.name.as_str()),
+            UniqueField::Slug => UniqueValue::Text(self.slug.as_str()),
+            UniqueField::Tags => UniqueValue::Text(self.tags.as_str()),
+            UniqueField::Timeout => UniqueValue::Seconds(self.timeout),
+            UniqueField::Grace => UniqueValue::Seconds(self.grace),
+        }
     }
 }

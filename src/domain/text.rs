@@ -142,7 +142,7 @@ impl Keywords {
 }
 
 /// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time: see [limits](crate::docs::limits).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Seconds(u32);
 
 /// Why a number of seconds was refused.

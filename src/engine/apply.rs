@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};
 use super::state::{Change, State};
-use crate::domain::check::{Check, CheckState};
+use crate::domain::check::CheckState;
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
@@ -71,6 +71,7 @@ impl WorkingState {
             Command::Resume(id) => self.transition(id, |state, settings, flips| state.resume(settings, now, flips)),
             Command::DeleteCheck(id) => self.delete_check(id, now),
             Command::Expire(ids) => Ok(self.expire(&ids, now)),
+            Command::RemoveOrphans => Ok(self.remove_orphans()),
             Command::CreateProject(request) => self.create_project(*request),
             Command::SetProject { project, name, check_limit, ping_log_limit } => {
                 self.set_project(project, name, check_limit, ping_log_limit)
@@ -108,9 +109,5 @@ impl WorkingState {
             self.effects.flips.push((number, LoggedFlip { check, previous: state.last_flip, arrival, flip: *flip }));
             state.last_flip = number;
         }
-    }
-
-    fn existing(&self, id: CheckId) -> Result<Check, Refusal> {
-        self.state.check(id).cloned().ok_or(Refusal::NotFound)
     }
 }

@@ -28,6 +28,8 @@ pub enum Command {
     DeleteCheck(CheckId),
     /// Deadlines may have passed: look at these checks.
     Expire(Vec<CheckId>),
+    /// Remove the rows of some checks whose project is gone.
+    RemoveOrphans,
     /// Make a project.
     CreateProject(Box<NewProject>),
     /// Change a project; what is `None` stays.

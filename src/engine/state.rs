@@ -3,6 +3,8 @@
 //! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
 //! [`Change`]s after the commit. So nothing that is read is ahead of the file.
 
+mod unique;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,10 +14,12 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
-use crate::domain::check::{Check, CheckState};
+use crate::domain::check::{Check, CheckState, Settings};
+use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
+use unique::UniqueIndexes;
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -35,7 +39,7 @@ pub enum Change {
     CheckGone(CheckId),
     /// A project is new or was changed.
     Project(Arc<Project>),
-    /// A project is gone; what belonged to it went before it.
+    /// A project is gone. Its keys and channels went before it; its checks are gone with it, their rows are still to be removed.
     ProjectGone(ProjectId),
     /// A key is new, or was used.
     Key(Arc<Key>),
@@ -60,6 +64,10 @@ pub struct ProjectState {
     pub channels: BTreeMap<ChannelId, Arc<Channel>>,
     /// Its checks by slug; those without one are not here.
     slugs: HashMap<Slug, Vec<CheckId>>,
+    /// Its checks by what requests with `unique` list; empty in the published state, where nobody asks.
+    uniques: UniqueIndexes,
+    /// Its keys.
+    keys: BTreeSet<KeyId>,
     /// Counts the changes of its checks and channels, pings included.
     pub version: u64,
 }
@@ -70,8 +78,11 @@ pub struct State {
     checks: HashMap<CheckId, Check, RandomState>,
     by_uuid: HashMap<Uuid, CheckId, RandomState>,
     by_badge: HashMap<Uuid, CheckId, RandomState>,
+    /// Checks whose project is gone: nobody sees them, and they are removed a few at a time.
+    orphans: BTreeSet<CheckId>,
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
+    by_channel: HashMap<ChannelId, ProjectId, RandomState>,
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
@@ -84,7 +95,7 @@ pub struct State {
 impl State {
     /// A check by its number.
     pub fn check(&self, id: CheckId) -> Option<&Check> {
-        self.checks.get(&id)
+        self.checks.get(&id).filter(|_| self.orphans.is_empty() || !self.orphans.contains(&id))
     }
 
     /// A check by its UUID.
@@ -97,9 +108,19 @@ impl State {
         self.check(*self.by_badge.get(&badge)?)
     }
 
-    /// Every check, in no order.
-    pub fn checks(&self) -> impl ExactSizeIterator<Item = &Check> {
-        self.checks.values()
+    /// Every check, in the order of projects and then of age.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.projects.keys().flat_map(|project| self.checks_of(*project))
+    }
+
+    /// How many checks there are.
+    pub fn check_count(&self) -> usize {
+        self.checks.len() - self.orphans.len()
+    }
+
+    /// Checks whose rows are still to be removed, since their project is gone.
+    pub fn orphans(&self) -> &BTreeSet<CheckId> {
+        &self.orphans
     }
 
     /// A project with what belongs to it.
@@ -115,6 +136,31 @@ impl State {
     /// A project by its segment in badge URLs.
     pub fn project_by_badge_key(&self, badge_key: &str) -> Option<ProjectId> {
         self.by_badge_key.get(badge_key).copied()
+    }
+
+    /// The channel of this number.
+    pub fn channel(&self, id: ChannelId) -> Option<&Arc<Channel>> {
+        self.project(*self.by_channel.get(&id)?)?.channels.get(&id)
+    }
+
+    /// The channels that a check is assigned to. A channel that is gone may stand in its settings until those are written again.
+    pub fn channels_of<'a>(&'a self, check: &'a Check) -> impl Iterator<Item = &'a Arc<Channel>> {
+        let channels = self.project(check.project).map(|project_state| &project_state.channels);
+        channels.into_iter().flat_map(|channels| check.settings.channels.iter().filter_map(|id| channels.get(id)))
+    }
+
+    /// The oldest check of a project that equals a request on all of `fields`, which are in order and each once. The first request for
+    /// a list of fields makes an index of the checks by them.
+    pub fn check_by_unique(&mut self, project: ProjectId, edit: &Edit, fields: &[UniqueField]) -> Option<CheckId> {
+        let Self { projects, checks, .. } = self;
+        let ProjectState { checks: own, uniques, slugs, .. } = projects.get_mut(&project)?;
+        let slug = edit.slug.as_ref().filter(|slug| !slug.is_empty());
+        if let ([UniqueField::Slug], Some(slug)) = (fields, slug) {
+            return slugs.get(slug)?.first().copied();
+        }
+        let own = own.iter().filter_map(|id| checks.get(id));
+        let equal = |id: &CheckId| checks.get(id).is_some_and(|check| edit.matches(&check.settings, fields));
+        uniques.candidates(edit, fields, own).find(equal)
     }
 
     /// The checks of a project, oldest first.
@@ -165,7 +211,7 @@ impl State {
     /// When the UUID or the key is unknown, or several checks have the slug.
     pub fn addressee(&self, target: &Target) -> Result<Option<CheckId>, Refusal> {
         match target {
-            Target::Uuid(uuid) => self.by_uuid.get(uuid).copied().map(Some).ok_or(Refusal::NotFound),
+            Target::Uuid(uuid) => self.check_by_uuid(*uuid).map(|check| Some(check.id)).ok_or(Refusal::NotFound),
             Target::Slug { key, slug, .. } => {
                 let project = self.project_by_ping_key(key).ok_or(Refusal::NotFound)?;
                 match self.checks_by_slug(project, slug) {
@@ -207,8 +253,9 @@ impl State {
             Change::CheckGone(id) => self.remove_check(*id),
             Change::Project(project) => self.put_project(project),
             Change::ProjectGone(id) => {
-                if let Some(project_state) = self.projects.remove(id) {
+                if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
+                    self.orphans.append(&mut project_state.checks);
                 }
             }
             Change::Key(key) => {
@@ -220,27 +267,24 @@ impl State {
                         self.by_ping_key.insert(ping_key.clone(), key.id);
                     }
                 }
+                if let Some(project_state) = self.projects.get_mut(&key.project) {
+                    project_state.keys.insert(key.id);
+                }
                 self.keys.insert(key.id, Arc::clone(key));
             }
-            Change::KeyGone(id) => match self.keys.remove(id).as_ref().map(|key| &key.secret) {
-                Some(Secret::ReadWrite(hash) | Secret::ReadOnly(hash)) => {
-                    self.by_hash.remove(hash);
-                }
-                Some(Secret::Ping(ping_key)) => {
-                    self.by_ping_key.remove(ping_key);
-                }
-                None => {}
-            },
+            Change::KeyGone(id) => self.remove_key(*id),
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
                     project_state.channels.insert(channel.id, Arc::clone(channel));
                     project_state.version += 1;
+                    self.by_channel.insert(channel.id, channel.project);
                 }
             }
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::ChannelGone(id) => {
-                for project_state in self.projects.values_mut() {
-                    project_state.version += u64::from(project_state.channels.remove(id).is_some());
+                if let Some(project_state) = self.by_channel.remove(id).and_then(|project| self.projects.get_mut(&project)) {
+                    project_state.channels.remove(id);
+                    project_state.version += 1;
                 }
             }
         }
@@ -248,33 +292,47 @@ impl State {
 
     fn put_check(&mut self, check: &Check) {
         let old = self.checks.insert(check.id, check.clone());
-        let Some(project_state) = self.projects.get_mut(&check.project) else { return };
+        let Some(project_state) = self.projects.get_mut(&check.project) else {
+            // Its row was not removed yet when the service stopped.
+            self.orphans.insert(check.id);
+            return;
+        };
         project_state.version += 1;
-        let slug = &check.settings.slug;
-        match old {
-            Some(old) if old.settings.slug == *slug => return,
-            Some(old) => project_state.drop_slug(&old.settings.slug, check.id),
-            None => {
-                project_state.checks.insert(check.id);
-                self.by_uuid.insert(check.uuid, check.id);
-                self.by_badge.insert(check.badge, check.id);
-            }
+        let old = old.as_ref().map(|old| &*old.settings);
+        if old.is_none() {
+            project_state.checks.insert(check.id);
+            self.by_uuid.insert(check.uuid, check.id);
+            self.by_badge.insert(check.badge, check.id);
         }
-        if !slug.is_empty() {
-            let ids = project_state.slugs.entry(slug.clone()).or_default();
-            ids.push(check.id);
-            ids.sort_unstable();
+        if old.is_none_or(|old| !std::ptr::eq(old, &*check.settings)) {
+            project_state.index(check.id, old, Some(&check.settings));
         }
     }
 
     fn remove_check(&mut self, id: CheckId) {
+        self.orphans.remove(&id);
         let Some(check) = self.checks.remove(&id) else { return };
-        self.by_uuid.remove(&check.uuid);
-        self.by_badge.remove(&check.badge);
+        for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
+            // Another check may have got the name of an orphan.
+            if index.get(&name) == Some(&id) {
+                index.remove(&name);
+            }
+        }
         if let Some(project_state) = self.projects.get_mut(&check.project) {
             project_state.version += 1;
             project_state.checks.remove(&id);
-            project_state.drop_slug(&check.settings.slug, id);
+            project_state.index(id, Some(&check.settings), None);
+        }
+    }
+
+    fn remove_key(&mut self, id: KeyId) {
+        let Some(key) = self.keys.remove(&id) else { return };
+        match &key.secret {
+            Secret::ReadWrite(hash) | Secret::ReadOnly(hash) => drop(self.by_hash.remove(hash)),
+            Secret::Ping(ping_key) => drop(self.by_ping_key.remove(ping_key)),
+        }
+        if let Some(project_state) = self.projects.get_mut(&key.project) {
+            project_state.keys.remove(&id);
         }
     }
 
@@ -288,6 +346,8 @@ impl State {
                 checks: BTreeSet::new(),
                 channels: BTreeMap::new(),
                 slugs: HashMap::new(),
+                uniques: UniqueIndexes::default(),
+                keys: BTreeSet::new(),
                 version: 0,
             };
             self.projects.insert(project.id, project_state);
@@ -297,12 +357,29 @@ impl State {
 }
 
 impl ProjectState {
-    fn drop_slug(&mut self, slug: &Slug, id: CheckId) {
-        if let Some(ids) = self.slugs.get_mut(slug) {
+    /// Its keys, oldest first.
+    pub fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.keys.iter().copied()
+    }
+
+    /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).
+    fn index(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
+        self.uniques.change(id, old, new);
+        let [old, new] = [old, new].map(|settings| settings.map(|settings| &settings.slug).filter(|slug| !slug.is_empty()));
+        if old == new {
+            return;
+        }
+        if let Some(slug) = old
+            && let Some(ids) = self.slugs.get_mut(slug)
+        {
             ids.retain(|one| *one != id);
             if ids.is_empty() {
                 self.slugs.remove(slug);
             }
+        }
+        if let Some(slug) = new {
+            let ids = self.slugs.entry(slug.clone()).or_default();
+            ids.insert(ids.partition_point(|one| *one < id), id);
         }
     }
 }

@@ -157,6 +157,9 @@ impl Writer {
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
         }
+        if !working.state.orphans().is_empty() {
+            own.push(Command::RemoveOrphans);
+        }
         if taken.entries.is_empty() && own.is_empty() && !housekeeping.pending() {
             return Ok(true);
         }
@@ -171,7 +174,8 @@ impl Writer {
     }
 
     fn patience(&self) -> Duration {
-        if !self.shared.writable.load(Ordering::Relaxed) || self.memory.more_due || self.memory.housekeeping.pending() {
+        let Memory { working, housekeeping, more_due, .. } = &self.memory;
+        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || housekeeping.pending() || !working.state.orphans().is_empty() {
             return Duration::ZERO;
         }
         let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);

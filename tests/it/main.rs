@@ -22,6 +22,7 @@ mod growth;
 mod layouts;
 mod openapi;
 mod ping;
+mod scale;
 mod simulation;
 mod smtp;
 mod support;

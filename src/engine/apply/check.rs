@@ -18,10 +18,7 @@ impl WorkingState {
         // A request may repeat them thousands of times.
         unique.sort_unstable();
         unique.dedup();
-        let found = (!unique.is_empty())
-            .then(|| self.state.checks_of(project).find(|check| edit.matches(&check.settings, &unique)))
-            .flatten()
-            .map(|check| check.id);
+        let found = if unique.is_empty() { None } else { self.state.check_by_unique(project, &edit, &unique) };
         if let Some(id) = found {
             return self.update_check(id, edit, now);
         }
@@ -85,6 +82,16 @@ impl WorkingState {
         let CheckNames { uuid, badge } = names;
         let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now) };
         self.put_check(check, &[])
+    }
+
+    /// A check to be changed or shown, without channels that are gone.
+    pub(super) fn existing(&self, id: CheckId) -> Result<Check, Refusal> {
+        let mut check = self.state.check(id).cloned().ok_or(Refusal::NotFound)?;
+        let channels: Box<[_]> = self.state.channels_of(&check).map(|channel| channel.id).collect();
+        if channels.len() < check.settings.channels.len() {
+            Arc::make_mut(&mut check.settings).channels = channels;
+        }
+        Ok(check)
     }
 
     fn put_check(&mut self, mut check: Check, flips: &[Flip]) -> Check {

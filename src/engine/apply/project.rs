@@ -7,10 +7,12 @@ use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::channel::Settings;
-use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
+
+/// Checks of a project that is gone whose rows are removed in one batch: see [limits](crate::docs::limits).
+const MOST_ORPHANS: usize = 512;
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -37,14 +39,20 @@ impl WorkingState {
         Ok(self.put_project(project))
     }
 
+    /// Its checks are gone for everybody from here on; their rows go a few at a time.
     pub(super) fn delete_project(&mut self, id: ProjectId) -> Applied {
         let project_state = self.state.project(id).ok_or(Refusal::NotFound)?;
-        let checks = project_state.checks.iter().copied().map(Change::CheckGone);
         let channels = project_state.channels.keys().copied().map(Change::ChannelGone);
-        let keys = self.state.keys().filter(|key| key.project == id).map(|key| Change::KeyGone(key.id));
-        let gone: Vec<_> = checks.chain(channels).chain(keys).chain([Change::ProjectGone(id)]).collect();
+        let keys = project_state.keys().map(Change::KeyGone);
+        let gone: Vec<_> = channels.chain(keys).chain([Change::ProjectGone(id)]).collect();
         gone.into_iter().for_each(|change| self.change(change));
         Ok(Outcome::Done)
+    }
+
+    pub(super) fn remove_orphans(&mut self) -> Outcome {
+        let gone: Vec<_> = self.state.orphans().iter().copied().take(MOST_ORPHANS).collect();
+        gone.into_iter().for_each(|id| self.change(Change::CheckGone(id)));
+        Outcome::Done
     }
 
     pub(super) fn create_key(&mut self, request: NewKey, now: Moment) -> Applied {
@@ -83,28 +91,17 @@ impl WorkingState {
     }
 
     pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<Settings>) -> Applied {
-        let channel = self.state.projects().find_map(|project_state| project_state.channels.get(&id)).ok_or(Refusal::NotFound)?;
+        let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         channel.settings = settings.unwrap_or(channel.settings);
         Ok(self.put_channel(channel))
     }
 
+    /// Checks that are assigned to it keep its number until they are written for another reason. Nobody sees it, and no other channel
+    /// ever gets it.
     pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
-        let project_state =
-            self.state.projects().find(|project_state| project_state.channels.contains_key(&id)).ok_or(Refusal::NotFound)?;
-        let assigned: Vec<Check> = self
-            .state
-            .checks_of(project_state.project.id)
-            .filter(|check| check.settings.channels.contains(&id))
-            .map(|check| {
-                let mut check = check.clone();
-                let settings = Arc::make_mut(&mut check.settings);
-                settings.channels = settings.channels.iter().copied().filter(|channel| *channel != id).collect();
-                check
-            })
-            .collect();
-        assigned.into_iter().for_each(|check| self.change(Change::Check(Box::new(check))));
+        self.state.channel(id).ok_or(Refusal::NotFound)?;
         self.change(Change::ChannelGone(id));
         Ok(Outcome::Done)
     }

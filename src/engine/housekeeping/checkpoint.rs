@@ -91,7 +91,7 @@ impl Checkpoint {
         let newest = slice.newest;
         let (pings, bytes) = (newest.arrival.0 - self.done.arrival.0, newest.bytes - self.done.bytes);
         let Thresholds { least_tail, tail_per_check, tail_bytes, .. } = slice.thresholds;
-        bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * slice.state.checks().len() as u64)
+        bytes >= tail_bytes || pings >= least_tail.max(tail_per_check * slice.state.check_count() as u64)
     }
 }
 

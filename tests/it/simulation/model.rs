@@ -160,7 +160,7 @@ impl Model {
                 Ok(Answered::Check(id.0))
             }
             Command::DeleteCheck(id) => self.checks.remove(&id.0).map(|_| Answered::Check(id.0)).ok_or(Refusal::NotFound),
-            Command::Expire(_) => Ok(Answered::Done),
+            Command::Expire(_) | Command::RemoveOrphans => Ok(Answered::Done),
             Command::CreateProject(request) => {
                 self.free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);

@@ -1,6 +1,7 @@
 //! What must be true whenever anyone looks: the engine, in memory and in the file, is what the model says, and nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use overdue::domain::check::Check;
 use overdue::domain::moment::Moment;
@@ -56,14 +57,16 @@ pub(crate) fn memory<'a>(
     same!(keys, model.keys, "keys");
     same!(state.badge_secret.is_some(), true, "whether badges can be signed");
     same!(model.badge_secret.or(state.badge_secret), state.badge_secret, "secret of badges");
-    same!(state.checks().len(), model.checks.len(), "number of checks");
+    same!(state.check_count(), model.checks.len(), "number of checks");
     let mut checks = Vec::new();
     for (id, expected) in &model.checks {
-        let found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?;
+        let mut found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?.clone();
+        let channels = state.channels_of(&found).map(|channel| channel.id).collect();
+        Arc::make_mut(&mut found.settings).channels = channels;
         same!(found.id.0, *id, "number of a check");
         // What was due within the last tick may or may not have been noticed.
-        let story = check(found, expected, now, noticed - TICK)?;
-        checks.push((found.clone(), expected, story));
+        let story = check(&found, expected, now, noticed - TICK)?;
+        checks.push((found, expected, story));
     }
     Ok(checks)
 }

@@ -1,0 +1,85 @@
+//! The checks of a project by the values of some of their fields, so that a request with `unique` costs the same whatever their number.
+//!
+//! Requests of one client list the same fields. An index of the checks by these is made when it is first asked for.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+
+use crate::domain::check::{Check, Settings};
+use crate::domain::edit::{Edit, UniqueField, UniqueValue};
+use crate::domain::ids::CheckId;
+
+/// Lists of fields by which the checks of a project are indexed: see [limits](crate::docs::limits). An index takes about 25 bytes a
+/// check. One more list replaces the one that was used least recently.
+const MOST_INDEXES: usize = 4;
+
+/// The indexes of a project, the one used last at the end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UniqueIndexes {
+    indexes: Vec<Index>,
+    /// Withstands values that were chosen to collide.
+    hasher: RandomState,
+}
+
+#[derive(Clone, Debug)]
+struct Index {
+    /// In order, each once.
+    fields: Box<[UniqueField]>,
+    /// The hash of the values that a check has in the fields.
+    checks: BTreeSet<(u64, CheckId)>,
+}
+
+impl UniqueIndexes {
+    /// The checks that may equal the request on all of `fields`, oldest first; to be compared, since different values may have the same
+    /// hash. `checks` are all of the project.
+    pub(super) fn candidates<'a>(
+        &mut self,
+        edit: &Edit,
+        fields: &[UniqueField],
+        checks: impl Iterator<Item = &'a Check>,
+    ) -> impl Iterator<Item = CheckId> {
+        let values: Option<Vec<_>> = fields.iter().map(|field| edit.unique_value(*field)).collect();
+        let range = values.map(|values| {
+            let hash = hash(&self.hasher, values.into_iter());
+            (hash, CheckId(0))..=(hash, CheckId(u64::MAX))
+        });
+        let found = range.map(|range| self.index(fields, checks).checks.range(range));
+        found.into_iter().flatten().map(|(_, id)| *id)
+    }
+
+    fn index<'a>(&mut self, fields: &[UniqueField], checks: impl Iterator<Item = &'a Check>) -> &Index {
+        let known = self.indexes.iter().position(|index| *index.fields == *fields);
+        let index = match known {
+            Some(known) => self.indexes.remove(known),
+            None => {
+                if self.indexes.len() == MOST_INDEXES {
+                    self.indexes.remove(0);
+                }
+                let hashed = checks.map(|check| (hash_of(&self.hasher, fields, &check.settings), check.id));
+                Index { fields: fields.into(), checks: hashed.collect() }
+            }
+        };
+        self.indexes.push_mut(index)
+    }
+
+    /// Keeps the indexes true when a check gets other settings, is new (`old` is `None`) or goes (`new` is `None`).
+    pub(super) fn change(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
+        for Index { fields, checks } in &mut self.indexes {
+            let [old, new] = [old, new].map(|settings| settings.map(|settings| (hash_of(&self.hasher, fields, settings), id)));
+            if old != new {
+                old.map(|old| checks.remove(&old));
+                new.map(|new| checks.insert(new));
+            }
+        }
+    }
+}
+
+fn hash_of(hasher: &RandomState, fields: &[UniqueField], settings: &Settings) -> u64 {
+    hash(hasher, fields.iter().map(|field| settings.unique_value(*field)))
+}
+
+fn hash<'a>(hasher: &RandomState, values: impl Iterator<Item = UniqueValue<'a>>) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    values.for_each(|value| value.hash(&mut hasher));
+    hasher.finish()
+}

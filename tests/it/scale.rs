@@ -1,0 +1,148 @@
+//! What must not depend on how many checks there are.
+
+use std::time::{Duration, Instant};
+
+use overdue::domain::channel::{Kind as ChannelKind, Settings};
+use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::ids::ProjectId;
+use overdue::domain::ping::Kind;
+use overdue::domain::project::ChannelName;
+use overdue::domain::text::{Name, Slug, Tags};
+use overdue::engine::Thresholds;
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, Outcome};
+use overdue::store::Medium;
+use uuid::Uuid;
+
+use crate::support::build::{create_check, ping};
+use crate::support::disk::Disk;
+use crate::support::engine::Engine;
+
+const MAIN: ProjectId = ProjectId(1);
+
+/// Makes so many checks: `check-0`, `check-1` and so on, with all channels of the project.
+fn checks(engine: &mut Engine, count: u128) {
+    let numbers: Vec<_> = (0..count).collect();
+    for some in numbers.chunks(4000) {
+        let answers = engine.batch(some.iter().map(|number| {
+            let edit = Edit { channels: Some(ChannelChoice::All), ..named(*number) };
+            create_check(MAIN, *number, edit)
+        }));
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(Outcome::Created(_))))));
+    }
+}
+
+/// Ten of a hundred have the same tags.
+fn named(number: u128) -> Edit {
+    Edit {
+        name: Some(Name::parse(&format!("check {number}")).unwrap()),
+        slug: Some(Slug::parse(&format!("check-{number}")).unwrap()),
+        tags: Some(Tags::stored(&format!("tag{}", number % 10))),
+        ..Edit::default()
+    }
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    #[allow(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
+    let begin = Instant::now();
+    work();
+    begin.elapsed()
+}
+
+#[test]
+fn a_request_with_unique_costs_the_same_whatever_the_number_of_checks() {
+    use UniqueField::{Grace, Name, Slug, Tags, Timeout};
+    const FEW: u128 = 100;
+    const MANY: u128 = 20_000;
+    let mut engines = [FEW, MANY].map(|count| {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        checks(&mut engine, count);
+        (engine, count)
+    });
+    for (unique, by_number) in
+        [(vec![Slug], true), (vec![Name], true), (vec![Name, Tags], true), (vec![Slug, Name, Tags], true), (vec![Tags], false)]
+    {
+        // The best of a few rounds: what else the machine does is not asked.
+        let times = [0, 1].map(|which| {
+            let (engine, count) = &mut engines[which];
+            let rounds = (0..4).map(|round| {
+                let requests: Vec<_> = (0..500).map(|request| (request * 7919 + round) % *count).collect();
+                let upserts = requests.iter().map(|number| {
+                    let names = CheckNames { uuid: Uuid::from_u128(1 << 100), badge: Uuid::from_u128(1 << 101) };
+                    Command::CreateCheck(Box::new(CreateCheck { project: MAIN, edit: named(*number), unique: unique.clone(), names }))
+                });
+                let upserts: Vec<_> = upserts.collect();
+                let mut answers = Vec::new();
+                let taken = time(|| answers = engine.batch(upserts));
+                for (number, answer) in requests.iter().zip(answers) {
+                    let Ok(Ok(Outcome::Check(check))) = answer else { panic!("{unique:?} {number}: {answer:?}") };
+                    // Once changed by tags alone, the first checks have other names.
+                    assert!(!by_number || check.uuid == Uuid::from_u128(*number), "{unique:?} {number}");
+                }
+                taken
+            });
+            rounds.min().unwrap()
+        });
+        assert!(times[1] < 2 * times[0], "{unique:?}: {times:?} for {FEW} and {MANY} checks");
+    }
+    // What nobody has is not found, and nothing is made of it but one check.
+    let (engine, count) = &mut engines[1];
+    let names = CheckNames { uuid: Uuid::from_u128(1 << 102), badge: Uuid::from_u128(1 << 103) };
+    let edit = Edit { timeout: Some(overdue::domain::text::Seconds::DAY), ..named(*count) };
+    let upsert = CreateCheck { project: MAIN, edit, unique: vec![Timeout, Grace], names };
+    assert!(matches!(engine.done(Command::CreateCheck(Box::new(upsert))), Outcome::Created(_)));
+}
+
+#[test]
+fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
+    const MANY: u128 = 10_000;
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let settings = Settings::parse(ChannelKind::named("email").unwrap(), [("to", "root@example.org")]).unwrap();
+    let name = ChannelName::parse("mail").unwrap();
+    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings };
+    let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
+    checks(&mut engine, MANY);
+    engine.done(ping(5, Kind::Success, "body"));
+    let seen = |engine: &Engine| engine.handle.state().check_by_uuid(Uuid::from_u128(5)).cloned();
+    let check = seen(&engine).unwrap();
+    assert_eq!(*check.settings.channels, [channel.id]);
+
+    let taken = time(|| drop(engine.done(Command::DeleteChannel(channel.id))));
+    assert!(taken < Duration::from_millis(50), "{taken:?}");
+    assert_eq!(engine.handle.state().channels_of(&check).count(), 0);
+    let Outcome::Check(changed) = engine.done(Command::UpdateCheck(check.id, Box::default())) else { panic!("no check") };
+    assert!(changed.settings.channels.is_empty());
+
+    let taken = time(|| drop(engine.done(Command::DeleteProject(MAIN))));
+    assert!(taken < Duration::from_millis(50), "{taken:?}");
+    assert_eq!((seen(&engine), engine.handle.state().check_count(), engine.handle.state().checks().count()), (None, 0, 0));
+    let refused = engine.batch([ping(5, Kind::Success, ""), Command::Pause(check.id)]);
+    assert!(refused.iter().all(|answer| matches!(answer, Ok(Err(_)))), "{refused:?}");
+
+    // Some are removed before a power cut, the others after the start.
+    let left = |engine: &Engine| engine.handle.state().orphans().len() as u128;
+    for _ in 0..3 {
+        let taken = time(|| assert_eq!(engine.writer.step(false), Ok(true)));
+        assert!(taken < Duration::from_millis(50), "{taken:?}");
+    }
+    assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
+    disk.power_off();
+    drop(engine);
+    disk.power_on(&crate::support::dice::Dice::seeded(1));
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    assert_eq!((seen(&engine), engine.handle.state().check_count()), (None, 0));
+    assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
+    let mut steps = 0;
+    while left(&engine) > 0 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+        steps += 1;
+        assert!(steps < 100);
+    }
+    engine.handle.close();
+    assert_eq!(engine.writer.step(false), Ok(false));
+    drop(engine);
+    let store = overdue::store::Store::open(&disk.medium()).unwrap();
+    assert_eq!(store.snapshot().unwrap().checks().unwrap().count(), 0);
+}
