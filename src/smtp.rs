@@ -45,13 +45,14 @@ struct Door {
     config: Config,
     sessions: Arc<Semaphore>,
     budget: MessageBudget,
+    readers: Semaphore,
 }
 
 impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
         let (sessions, budget) = (Arc::new(Semaphore::new(SESSIONS_MAX)), MessageBudget::new(budget::MESSAGE_BUDGET));
-        Self(Arc::new(Door { handle, config, sessions, budget }))
+        Self(Arc::new(Door { handle, config, sessions, budget, readers: Semaphore::new(deliver::READERS) }))
     }
 
     /// Takes mail until `stop` holds true. Then messages that are on their way may still come in, within five seconds.

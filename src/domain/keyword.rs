@@ -1,5 +1,8 @@
 //! What the text of a ping says about the job, where a check has keywords to tell.
 
+use aho_corasick::AhoCorasick;
+
+use super::check::Settings;
 use super::flip::Cause;
 use super::ping::Meaning;
 use super::text::is_blank;
@@ -20,9 +23,7 @@ pub struct Rules<'a> {
 impl Rules<'_> {
     /// Searches the text for keywords as they are written, case and all: first those of failure, then of success, then of start.
     pub fn classify(&self, text: &str) -> Meaning {
-        let occurs = |list: &str| {
-            list.split(',').map(|keyword| keyword.trim_matches(is_blank)).any(|keyword| !keyword.is_empty() && text.contains(keyword))
-        };
+        let occurs = |list: &str| occurs(list, text);
         if occurs(self.failure) {
             Meaning::Fail(Cause::Keyword)
         } else if occurs(self.success) {
@@ -37,9 +38,64 @@ impl Rules<'_> {
     }
 }
 
+/// Keywords of a list that are looked for one by one. More are looked for together, in one pass over the text.
+const FEW: usize = 4;
+
+fn occurs(list: &str, text: &str) -> bool {
+    let keywords: Vec<_> = list.split(',').map(|keyword| keyword.trim_matches(is_blank)).filter(|keyword| !keyword.is_empty()).collect();
+    let one_by_one = || keywords.iter().any(|keyword| text.contains(keyword));
+    if keywords.len() <= FEW {
+        return one_by_one();
+    }
+    // What cannot be made into one search, which is far longer than any list, is searched all the same.
+    AhoCorasick::new(&keywords).map_or_else(|_| one_by_one(), |together| together.is_match(text))
+}
+
+impl Settings {
+    /// What a text means to a check with these keywords.
+    pub fn classify(&self, text: &str) -> Meaning {
+        let rules = Rules {
+            start: self.start_kw.as_str(),
+            success: self.success_kw.as_str(),
+            failure: self.failure_kw.as_str(),
+            default_fail: self.filters.default_fail,
+        };
+        rules.classify(text)
+    }
+
+    /// What a mail means to a check with these settings.
+    pub fn classify_mail(&self, subject: &str, text: &str) -> Meaning {
+        match (self.filters.subject, self.filters.body) {
+            (false, false) => Meaning::Success,
+            (true, false) => self.classify(subject),
+            (false, true) => self.classify(text),
+            (true, true) => self.classify(&format!("{subject}\n{text}")),
+        }
+    }
+
+    /// Whether texts mean the same to checks with these and with those settings.
+    pub fn classifies_like(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || self.filters == other.filters
+                && self.start_kw == other.start_kw
+                && self.success_kw == other.success_kw
+                && self.failure_kw == other.failure_kw
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_keywords_are_found_as_few_are() {
+        let list = (0..60).map(|number| format!("k{number}")).collect::<Vec<_>>().join(" , ");
+        assert!(list.split(',').count() > FEW);
+        for (text, found) in [("", false), ("k", false), ("K7", false), ("xk7", true), ("k59", true), ("k 59 k60k61", true), ("k 9", false)]
+        {
+            assert_eq!(occurs(&list, text), found, "{text}");
+        }
+    }
 
     #[test]
     fn keywords_decide_failure_first_then_success_then_start() {

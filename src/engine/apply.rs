@@ -61,7 +61,8 @@ impl WorkingState {
     /// Carries out a command at a time that is never earlier than that of the command before it.
     pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
         match command {
-            Command::Ping(request) => self.ping(*request, now),
+            Command::Ping(request) => self.ping(*request, usize::MAX, now),
+            Command::Mail(pings) => Ok(self.mail(pings, now)),
             Command::CreateCheck(request) => self.create_check(*request, now),
             Command::UpdateCheck(id, edit) => self.update_check(id, *edit, now),
             Command::Pause(id) => self.transition(id, |state, settings, flips| {

@@ -1,13 +1,15 @@
 //! Everything that can change state, as one closed list, and everything that can come of it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::channel::Settings;
-use crate::domain::check::Check;
+use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
-use crate::domain::ping::{Kind, Origin};
+use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
 
@@ -16,6 +18,9 @@ use crate::domain::text::Slug;
 pub enum Command {
     /// A job reports.
     Ping(Box<PingRequest>),
+    /// A mail came: a ping of each check that it is for, once, however often the mail names it; the body is shared. All are logged or
+    /// none; those for no check, or for several, are left out.
+    Mail(Vec<PingRequest>),
     /// `POST /checks/`
     CreateCheck(Box<CreateCheck>),
     /// `POST /checks/<uuid>`
@@ -94,7 +99,7 @@ pub enum Target {
 }
 
 /// What a ping says, before the check's own rules have classified it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Signal {
     /// An HTTP request with this action in its path.
     Http(Kind),
@@ -102,11 +107,22 @@ pub enum Signal {
     Exit(u8),
     /// A mail.
     Email {
-        /// Its subject, decoded.
-        subject: Box<str>,
-        /// The text of its plain and HTML parts.
-        text: Box<str>,
+        /// Its subject, decoded; of a long one the beginning.
+        subject: Arc<str>,
+        /// The text of its plain and HTML parts; of a long one the beginning.
+        text: Arc<str>,
+        /// What the whole of it said to the check, before the writer came to it.
+        said: Option<Said>,
     },
+}
+
+/// What a text said to a check whose settings may be others by now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Said {
+    /// What it meant.
+    pub meaning: Meaning,
+    /// By these settings.
+    pub by: Arc<check::Settings>,
 }
 
 /// A ping as a door hands it over.

@@ -1,5 +1,6 @@
 //! The one way to the writer: bounded in commands and in bytes, so that a slow disk makes callers wait or be refused, never memory grow.
 
+use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +12,13 @@ use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
 const MOST_COMMANDS: usize = 8192;
-/// Bytes of texts that may wait; a command larger than this is taken when nothing else waits.
+/// Bytes of texts that may wait.
 const MOST_BYTES: usize = 64 << 20;
+/// A command of more bytes is large: a mail, as a rule. Large ones have a room of their own, so that small ones find theirs, and the
+/// writer takes one at a time.
+const LARGE: usize = 256 << 10;
+/// Bytes of large commands that may wait; one larger than this is taken when no other large one waits.
+const MOST_LARGE_BYTES: usize = 64 << 20;
 
 /// A command that waits for the writer, and the caller that waits for its answer.
 pub(super) struct Entry {
@@ -23,8 +29,11 @@ pub(super) struct Entry {
 
 #[derive(Default)]
 struct Waiting {
-    entries: Vec<Entry>,
-    bytes: usize,
+    small: Vec<Entry>,
+    small_bytes: usize,
+    /// Each with its bytes.
+    large: VecDeque<(usize, Entry)>,
+    large_bytes: usize,
     closed: bool,
     nudged: bool,
 }
@@ -42,6 +51,12 @@ pub(super) struct Taken {
     pub(super) closed: bool,
 }
 
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+}
+
 impl Queue {
     /// Puts a command in, or says why not.
     pub(super) fn push(&self, command: Command, route: Option<RouteId>) -> Result<oneshot::Receiver<Answer>, Unavailable> {
@@ -50,13 +65,25 @@ impl Queue {
         if waiting.closed {
             return Err(Unavailable::Stopping);
         }
-        if waiting.entries.len() >= MOST_COMMANDS || (waiting.bytes > 0 && waiting.bytes + bytes > MOST_BYTES) {
+        let is_large = bytes > LARGE;
+        let is_full = if is_large {
+            waiting.large_bytes > 0 && waiting.large_bytes + bytes > MOST_LARGE_BYTES
+        } else {
+            waiting.small.len() >= MOST_COMMANDS || waiting.small_bytes + bytes > MOST_BYTES
+        };
+        if is_full {
             return Err(Unavailable::Busy);
         }
+        let first = waiting.is_empty();
         let (reply, answer) = oneshot::channel();
-        waiting.bytes += bytes;
-        waiting.entries.push(Entry { command, reply, route });
-        let first = waiting.entries.len() == 1;
+        let entry = Entry { command, reply, route };
+        if is_large {
+            waiting.large_bytes += bytes;
+            waiting.large.push_back((bytes, entry));
+        } else {
+            waiting.small_bytes += bytes;
+            waiting.small.push(entry);
+        }
         drop(waiting);
         if first {
             self.arrived.notify_one();
@@ -64,13 +91,19 @@ impl Queue {
         Ok(answer)
     }
 
-    /// Takes all that waits. With nothing there it waits for the first command, a nudge or the end of `patience`.
+    /// Takes the small commands that wait and one of the large. With nothing there it waits for the first command, a nudge or the end of
+    /// `patience`.
     pub(super) fn take(&self, patience: Duration) -> Taken {
-        let idle = |waiting: &mut Waiting| waiting.entries.is_empty() && !waiting.closed && !waiting.nudged;
+        let idle = |waiting: &mut Waiting| waiting.is_empty() && !waiting.closed && !waiting.nudged;
         let mut waiting = self.arrived.wait_timeout_while(self.locked(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
         waiting.nudged = false;
-        waiting.bytes = 0;
-        Taken { entries: std::mem::take(&mut waiting.entries), closed: waiting.closed }
+        waiting.small_bytes = 0;
+        let mut entries = std::mem::take(&mut waiting.small);
+        if let Some((bytes, large)) = waiting.large.pop_front() {
+            waiting.large_bytes -= bytes;
+            entries.push(large);
+        }
+        Taken { entries, closed: waiting.closed }
     }
 
     /// Leaves what waits or comes where it is for a while, or until nothing more will come.
@@ -98,16 +131,22 @@ impl Queue {
 /// Bytes that a command may hold besides its own size.
 fn weight(command: &Command) -> usize {
     match command {
-        Command::Ping(request) => {
-            let read = match &request.signal {
-                Signal::Http(_) | Signal::Exit(_) => 0,
-                Signal::Email { subject, text } => subject.len() + text.len(),
-            };
-            request.body.len() + read
+        Command::Ping(request) => request.body.len() + text_weight(&request.signal),
+        // Its pings share what is long.
+        Command::Mail(pings) => {
+            let long = pings.first().map_or(0, |ping| ping.body.len() + text_weight(&ping.signal));
+            long + size_of_val(&**pings)
         }
         Command::CreateCheck(request) => edit_weight(&request.edit),
         Command::UpdateCheck(_, edit) => edit_weight(edit),
         _ => 0,
+    }
+}
+
+fn text_weight(signal: &Signal) -> usize {
+    match signal {
+        Signal::Http(_) | Signal::Exit(_) => 0,
+        Signal::Email { subject, text, .. } => subject.len() + text.len(),
     }
 }
 
@@ -124,6 +163,8 @@ fn edit_weight(edit: &Edit) -> usize {
 mod tests {
     use super::*;
     use crate::domain::ids::CheckId;
+    use crate::domain::ping::{Method, Origin, Scheme};
+    use crate::engine::command::{PingRequest, Target};
 
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
@@ -143,5 +184,24 @@ mod tests {
         queue.rest(Duration::MAX);
         let taken = queue.take(Duration::MAX);
         assert!(taken.closed && taken.entries.len() == 1);
+    }
+
+    #[test]
+    fn small_commands_find_room_beside_large_ones() {
+        let queue = Queue::default();
+        let mail = |bytes: usize| {
+            let (target, signal) = (Target::Uuid(uuid::Uuid::nil()), Signal::Email { subject: "".into(), text: "".into(), said: None });
+            let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: None, ua: "".into() };
+            Command::Mail(vec![PingRequest { target, signal, origin, rid: None, body: vec![0; bytes].into() }])
+        };
+        let large: Vec<_> = std::iter::repeat_with(|| queue.push(mail(30 << 20), None)).take_while(Result::is_ok).collect();
+        assert_eq!(large.len(), 2);
+        let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None)).take_while(Result::is_ok).collect();
+        assert_eq!(small.len(), MOST_BYTES / (100_000 + size_of::<PingRequest>()));
+        // One that is larger than all room is taken, too, when it is the only large one.
+        assert_eq!(queue.take(Duration::ZERO).entries.len(), small.len() + 1);
+        assert_eq!(queue.take(Duration::ZERO).entries.len(), 1);
+        assert!(queue.push(mail(MOST_LARGE_BYTES + 1), None).is_ok() && queue.push(mail(LARGE + 1), None).is_err());
+        assert!(queue.push(mail(1), None).is_ok());
     }
 }

@@ -1,62 +1,87 @@
-//! Turns a message into pings: one for each recipient, all of them on disk before the sender hears that it was taken.
+//! Turns a message into pings: one for each check that it is for, all of them on disk before the sender hears that it was taken.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
 use super::dialogue::Envelope;
 use super::message::Searchable;
+use crate::domain::check::Settings;
 use crate::domain::ping::{Method, Origin, Scheme, kept_ua};
 use crate::engine::Handle;
-use crate::engine::command::{Answer, Command, PingRequest, Signal, Target, Unavailable};
+use crate::engine::apply::SEARCHED_BYTES;
+use crate::engine::command::{Answer, Command, PingRequest, Said, Signal, Target, Unavailable};
 
-/// Bytes that the recipients of one message may put into the engine's queue at the same time: one sender does not fill it.
-const GROUP: usize = 8_388_608;
+/// Messages that are read at the same time: see [limits](crate::docs::limits). Reading one takes a processor for a while.
+pub(super) const READERS: usize = 2;
 
 /// How often a full queue is tried, and the wait in between: two seconds in all.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Logs the pings of a message. True when each is on disk or names no check: the sender does not learn which checks there are. After
-/// false some may be on disk. A sender that tries again pings those twice.
-pub(super) async fn log(handle: &Handle, peer: IpAddr, envelope: Envelope) -> bool {
+/// Logs the pings of a message: all of them, or none. True when they are on disk; those that name no check are left out, so that the
+/// sender does not learn which checks there are.
+pub(super) async fn log(handle: &Handle, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
     let Envelope { sender, targets, message } = envelope;
-    let message = Bytes::from(message);
+    let body = Bytes::from(message);
+    // Never closed.
+    let Ok(reader) = readers.acquire().await else { return false };
     // Reading a large message takes a while. If it panics, the message is still a ping.
-    let whole = message.clone();
-    let read = tokio::task::spawn_blocking(move || Searchable::of(&whole)).await.unwrap_or_else(|error| {
+    let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
+    let read = tokio::task::spawn_blocking(move || signals(&reading, &whole, &named)).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a mail could not be read and is not searched for keywords");
-        Searchable::default()
+        let nothing = Signal::Email { subject: "".into(), text: "".into(), said: None };
+        vec![nothing; targets.len()]
     });
+    drop(reader);
     let from = if sender.is_empty() { "<>" } else { &sender };
     let ua = kept_ua(&format!("Email from {from}"));
-    let ping = |target: &Target| {
-        let signal = Signal::Email { subject: read.subject.as_str().into(), text: read.text.as_str().into() };
+    let ping = |(target, signal)| {
         let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: Some(peer), ua: ua.clone() };
-        Command::Ping(Box::new(PingRequest { target: target.clone(), signal, origin, rid: None, body: message.clone() }))
+        PingRequest { target, signal, origin, rid: None, body: body.clone() }
     };
-    let group = (GROUP / (message.len() + read.text.len()).max(1)).max(1);
-    for targets in targets.chunks(group) {
-        let mut answers = Vec::with_capacity(targets.len());
-        for target in targets {
-            let Some(answer) = submit(handle, || ping(target)).await else { return false };
-            answers.push(answer);
-        }
-        for answer in answers {
-            // Refused: there is no such check, or several.
-            let Ok(Ok(Ok(_) | Err(_))) = answer.await else { return false };
-        }
-    }
-    true
+    let pings: Vec<_> = targets.into_iter().zip(read).map(ping).collect();
+    let Some(answer) = submit(handle, pings).await else { return false };
+    matches!(answer.await, Ok(Ok(Ok(_))))
 }
 
-/// Hands a command over. A full queue is waited for, since appliances rarely send a mail again.
-async fn submit(handle: &Handle, command: impl Fn() -> Command) -> Option<oneshot::Receiver<Answer>> {
+/// What a message says to each of those whom it is for, by the settings of now. The writer, who looks again only if they change before
+/// it comes to that, gets as much of the text as of an HTTP body.
+fn signals(handle: &Handle, message: &[u8], targets: &[Target]) -> Vec<Signal> {
+    let read = Searchable::of(message);
+    let [subject, text]: [Arc<str>; 2] = [&read.subject, &read.text].map(|text| beginning(text).into());
+    let mut known = Vec::<Said>::new();
+    let mut said = |by: Arc<Settings>| {
+        if let Some(said) = known.iter().find(|said| said.by.classifies_like(&by)) {
+            return said.clone();
+        }
+        let said = Said { meaning: by.classify_mail(&read.subject, &read.text), by };
+        known.push(said.clone());
+        said
+    };
+    let signal = |target| {
+        let settings = {
+            let state = handle.state();
+            state.addressee(target).ok().flatten().and_then(|id| state.check(id)).map(|check| Arc::clone(&check.settings))
+        };
+        Signal::Email { subject: Arc::clone(&subject), text: Arc::clone(&text), said: settings.map(&mut said) }
+    };
+    targets.iter().map(signal).collect()
+}
+
+/// As much of a text as is searched in an HTTP body.
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(SEARCHED_BYTES)).unwrap_or_default()
+}
+
+/// Hands the pings over. A full queue is waited for, since appliances rarely send a mail again.
+async fn submit(handle: &Handle, pings: Vec<PingRequest>) -> Option<oneshot::Receiver<Answer>> {
     for _ in 0..ATTEMPTS {
-        match handle.submit(command()) {
+        match handle.submit(Command::Mail(pings.clone())) {
             Ok(answer) => return Some(answer),
             Err(Unavailable::Busy) => sleep(PAUSE).await,
             Err(_) => return None,
@@ -90,7 +115,7 @@ mod tests {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let (handle, mut writer) = full();
         let waiting = handle.clone();
-        let logging = tokio::spawn(async move { log(&waiting, peer, envelope()).await });
+        let logging = tokio::spawn(async move { log(&waiting, &Semaphore::new(1), peer, envelope()).await });
         sleep(Duration::from_secs(1)).await;
         assert!(writer.step(false).unwrap());
         sleep(2 * PAUSE).await;
@@ -98,6 +123,6 @@ mod tests {
         assert!(logging.await.unwrap());
 
         let (handle, _writer) = full();
-        assert!(!log(&handle, peer, envelope()).await);
+        assert!(!log(&handle, &Semaphore::new(1), peer, envelope()).await);
     }
 }

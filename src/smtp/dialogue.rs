@@ -31,7 +31,7 @@ pub type Reply = Cow<'static, str>;
 pub struct Envelope {
     /// Who sent it, as MAIL said; empty for bounces (`<>`).
     pub sender: String,
-    /// The checks that it names, in the order of RCPT, at least one.
+    /// The checks that it names, in the order of RCPT, each once, at least one.
     pub targets: Vec<Target>,
     /// The whole message, dots taken out; up to [`MESSAGE_MAX`] bytes.
     pub message: Vec<u8>,
@@ -96,6 +96,7 @@ pub struct Dialogue {
 }
 
 const OK: &str = "250 2.0.0 OK\r\n";
+const TAKEN: &str = "250 2.1.5 OK\r\n";
 const TOO_LARGE: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
 const OVER_BUDGET: &str = "452 4.3.1 Too many large messages at once: try again later\r\n";
 
@@ -288,10 +289,11 @@ impl Dialogue {
     fn rcpt(&mut self, recipient: &str) -> Answer {
         let Some(transaction) = &mut self.transaction else { return mistake(OUT_OF_ORDER) };
         match address::target(recipient, &self.domain) {
+            Ok(target) if transaction.targets.contains(&target) => reply(TAKEN),
             Ok(_) if transaction.targets.len() >= RECIPIENTS_MAX => reply("452 4.5.3 Too many recipients\r\n"),
             Ok(target) => {
                 transaction.targets.push(target);
-                reply("250 2.1.5 OK\r\n")
+                reply(TAKEN)
             }
             Err(refusal) => self.refused(refusal),
         }

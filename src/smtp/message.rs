@@ -17,6 +17,8 @@ use super::html;
 pub const DEPTH_MAX: u8 = 16;
 /// Parts of one multipart that are looked into.
 pub const PARTS_MAX: usize = 1_000;
+/// Bytes of text that are searched.
+pub const TEXT_MAX: usize = 1_000_000;
 /// Bytes of a header field that count.
 pub const FIELD_MAX: usize = 16_384;
 
@@ -25,8 +27,8 @@ pub const FIELD_MAX: usize = 16_384;
 pub struct Searchable {
     /// The first Subject field, encoded words decoded.
     pub subject: String,
-    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends. HTML is reduced to what
-    /// a reader sees.
+    /// The text of the text/plain and text/html parts that are not attachments, joined by line ends, up to [`TEXT_MAX`].
+    /// HTML is reduced to what a reader sees.
     pub text: String,
 }
 
@@ -41,6 +43,7 @@ impl Searchable {
         };
         let mut text = String::new();
         gather(&head, body, 0, &mut text);
+        text.truncate(text.floor_char_boundary(TEXT_MAX));
         Self { subject, text }
     }
 }
@@ -56,7 +59,7 @@ fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
             let boundary = content_type.as_ref().and_then(|own| own.attribute("boundary")).map(str::trim_ascii_end);
             let parts = boundary.filter(|boundary| !boundary.is_empty()).map(|boundary| parts(body, boundary)).unwrap_or_default();
             for part in &parts {
-                if depth < DEPTH_MAX {
+                if depth < DEPTH_MAX && text.len() < TEXT_MAX {
                     let (head, body) = Head::split(part);
                     gather(&head, body, depth + 1, text);
                 }

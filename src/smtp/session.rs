@@ -115,7 +115,7 @@ impl Session {
                 Step::NeedMore => break None,
                 Step::Reply(reply) => replies.push_str(&reply),
                 Step::Deliver(envelope) => {
-                    let logged = deliver::log(&self.door.handle, self.peer, envelope).await;
+                    let logged = deliver::log(&self.door.handle, &self.door.readers, self.peer, envelope).await;
                     replies.push_str(&Dialogue::delivered(logged));
                 }
                 Step::StartTls(reply) => {

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use overdue::domain::edit::Edit;
 use overdue::domain::flip::Cause;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
-use overdue::domain::ping::Kind;
+use overdue::domain::ping::{Kind, Meaning};
 use overdue::domain::status::{Status, VisibleStatus};
-use overdue::domain::text::Seconds;
+use overdue::domain::text::{Description, Keywords, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::Command;
+use overdue::engine::command::{Command, Said};
 use overdue::store::{Medium, Store};
 
-use crate::support::build::ping;
+use crate::support::build::{email, ping};
 use crate::support::disk::Disk;
 use crate::support::engine::Engine;
 
@@ -80,6 +81,46 @@ fn a_raised_log_limit_brings_nothing_back_beyond_a_gap() {
     let without_gap: Vec<_> = (1..=52).rev().take(numbers.len()).collect();
     assert_eq!(numbers, without_gap);
     assert!((2..52).contains(&numbers.len()), "{} pings", numbers.len());
+}
+
+#[test]
+fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let id = engine.check(7);
+    let edit = |success: &str| {
+        let success_kw = Some(Keywords::parse(success).unwrap());
+        Command::UpdateCheck(id, Box::new(Edit { success_kw, filter_subject: Some(true), ..Edit::default() }))
+    };
+    engine.done(edit("OK"));
+    let by = Arc::clone(&engine.seen(id).settings);
+    // The door has found a keyword in what it does not hand over.
+    let mail = || Command::Mail(vec![email(7, "beginning", Some(Said { meaning: Meaning::Success, by: Arc::clone(&by) }), "")]);
+    engine.done(mail());
+    engine.done(Command::UpdateCheck(id, Box::new(Edit { desc: Some(Description::stored("new")), ..Edit::default() })));
+    engine.done(mail());
+    engine.done(edit("fine"));
+    engine.done(mail());
+    engine.done(edit("beginning"));
+    engine.done(mail());
+    let kinds: Vec<_> = engine.handle.pings(&engine.seen(id)).unwrap().iter().rev().map(|ping| ping.kind).collect();
+    assert_eq!(kinds, [Kind::Success, Kind::Success, Kind::Ignored, Kind::Success]);
+}
+
+#[test]
+fn a_mail_for_many_checks_is_stored_in_equal_parts() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let ids = [1, 2, 3, 4].map(|uuid| engine.check(uuid));
+    for (of, stored) in [(2, 20_000_000), (4, 16 << 20)] {
+        let body = Bytes::from(vec![b'x'; 20_000_000]);
+        // Each twice; beside them one that is not there.
+        let named = (1..=of).chain(1..=of).chain([99]);
+        engine.done(Command::Mail(named.map(|uuid| email(uuid, "", None, body.clone())).collect()));
+        let lengths: Vec<_> = ids[..of as usize].iter().map(|id| engine.handle.pings(&engine.seen(*id)).unwrap()[0].body_len).collect();
+        assert_eq!(lengths, vec![stored; of as usize]);
+    }
+    assert_eq!(ids.map(|id| engine.seen(id).state.n_pings), [2, 2, 1, 1]);
 }
 
 #[test]

@@ -144,7 +144,7 @@ async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
     }
     let mail = PingRequest {
         target: Target::Uuid(uuids[3].parse().unwrap()),
-        signal: Signal::Email { subject: "backup done".into(), text: "ok".into() },
+        signal: Signal::Email { subject: "backup done".into(), text: "ok".into(), said: None },
         origin: Origin {
             scheme: Scheme::Email,
             method: Method::None,

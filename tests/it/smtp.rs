@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::CheckId;
 use overdue::domain::ping::Kind;
 use overdue::domain::status::Status;
-use overdue::domain::text::{Keywords, Slug};
+use overdue::domain::text::{Keywords, Name, Slug};
 use overdue::engine::command::Outcome;
 use overdue::smtp::address::Domain;
 use overdue::smtp::{self, Certificate, Config, SESSIONS_MAX};
@@ -160,6 +161,56 @@ async fn every_recipient_gets_a_ping() {
     let uas: Vec<_> = service.server.handle.pings(&service.now(one)).unwrap().into_iter().map(|ping| ping.origin.ua).collect();
     assert_eq!(&*uas[1], "Email from <>");
     assert_eq!(uas[0].chars().count(), 200);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_mail_is_one_ping_of_each_check_however_often_it_names_it() {
+    let service = service(None).await;
+    let check = service.check(1, Edit { slug: Some(Slug::parse("nightly").unwrap()), ..Edit::default() }).await;
+    let (uuid, by_slug) = (address(0xabcdef), format!("{}+nightly@{DOMAIN}", service.server.main.ping));
+    let other = service.check(0xabcdef, Edit::default()).await;
+    let to = [address(1), address(1), uuid.to_uppercase(), uuid, by_slug.clone(), by_slug];
+    let mut sender = service.sender().await;
+    sender.mail("a@b", &to.each_ref().map(String::as_str), b"hello", "250").await;
+    assert_eq!((service.now(check).state.n_pings, service.now(other).state.n_pings), (1, 1));
+    service.end().await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_keywords_of_a_long_mail() {
+    let service = service(None).await;
+    let list = |letter: char| (0..30).map(|number| format!("{letter}{number}x")).collect::<Vec<_>>().join(",");
+    for number in 1..=5 {
+        let edit = Edit {
+            filter_subject: Some(true),
+            filter_body: Some(true),
+            failure_kw: Some(Keywords::parse(&list('f')).unwrap()),
+            success_kw: Some(Keywords::parse(&list('s')).unwrap()),
+            start_kw: Some(Keywords::parse(&list('t')).unwrap()),
+            // A list of its own, so that no search does for two.
+            name: Some(Name::parse(&number.to_string()).unwrap()),
+            ..Edit::default()
+        };
+        service.check(number, edit).await;
+    }
+    service.check(9, Edit::default()).await;
+    let to: Vec<_> = (1..=5).map(address).collect();
+    let mut sender = service.sender().await;
+    let message = b"f1 s1 t1 f2 s2 t2\r\n".repeat(1_500_000);
+    let mailing = tokio::spawn(async move {
+        let to: Vec<_> = to.iter().map(String::as_str).collect();
+        sender.mail("a@b", &to, &message, "250").await;
+    });
+    let mut slowest = Duration::ZERO;
+    while !mailing.is_finished() {
+        #[allow(clippy::disallowed_methods, reason = "how long it takes is what is asked")]
+        let begin = Instant::now();
+        assert_eq!(service.server.get(&format!("/ping/{}", Uuid::from_u128(9))).await.status, 200);
+        slowest = slowest.max(begin.elapsed());
+    }
+    mailing.await.unwrap();
+    assert!(slowest < Duration::from_secs(2), "a ping beside the mail took {slowest:?}");
     service.end().await;
 }
 

@@ -1,5 +1,6 @@
 //! Pings: who they are for, what they mean to that check, and their entry in the log.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,17 +11,34 @@ use super::{Applied, WorkingState};
 use crate::domain::check::Settings;
 use crate::domain::edit::ChannelChoice;
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::keyword::Rules;
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Meaning, Method, Ping};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
+/// Bytes that one mail puts into the log at the most, in equal parts for its checks: see [limits](crate::docs::limits).
+const MAIL_BYTES: usize = 64 << 20;
 /// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
 pub const SEARCHED_BYTES: usize = 10_000;
 
 impl WorkingState {
-    pub(super) fn ping(&mut self, request: PingRequest, now: Moment) -> Applied {
+    pub(super) fn mail(&mut self, pings: Vec<PingRequest>, now: Moment) -> Outcome {
+        let mut found = BTreeMap::new();
+        for ping in pings {
+            if let Ok(Some(check)) = self.state.addressee(&ping.target) {
+                found.entry(check).or_insert(ping);
+            }
+        }
+        let most_stored = MAIL_BYTES / found.len().max(1);
+        for (_, ping) in found {
+            // Found just now, so not refused.
+            let _ = self.ping(ping, most_stored, now);
+        }
+        Outcome::Done
+    }
+
+    /// Logs a ping with at most `most_stored` bytes of its body.
+    pub(super) fn ping(&mut self, request: PingRequest, most_stored: usize, now: Moment) -> Applied {
         let PingRequest { target, signal, origin, rid, body } = request;
         let key = match &target {
             Target::Slug { key, .. } => self.state.ping_key(key).map(|key| key.id),
@@ -34,11 +52,12 @@ impl WorkingState {
         } else {
             meaning(&settings, &signal, origin.method, &body)
         };
-        let (body, exit) = match signal {
-            Signal::Http(_) => (body.slice(..body.len().min(self.body_limit)), None),
-            Signal::Exit(status) => (body.slice(..body.len().min(self.body_limit)), Some(status)),
-            Signal::Email { .. } => (body, None),
+        let (most_stored, exit) = match signal {
+            Signal::Http(_) => (self.body_limit, None),
+            Signal::Exit(status) => (self.body_limit, Some(status)),
+            Signal::Email { .. } => (most_stored, None),
         };
+        let body = body.slice(..body.len().min(most_stored));
         let mut flips = Vec::new();
         let deadline = state.deadline(&settings);
         state.ping(&settings, meaning, rid, now, &mut flips);
@@ -89,13 +108,9 @@ fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -
     let said = match signal {
         Signal::Http(kind) => Meaning::from(*kind),
         Signal::Exit(status) => Meaning::of_exit(*status),
-        Signal::Email { subject, text } => {
-            return match (settings.filters.subject, settings.filters.body) {
-                (false, false) => Meaning::Success,
-                (true, false) => by_keywords(settings, subject),
-                (false, true) => by_keywords(settings, text),
-                (true, true) => by_keywords(settings, &format!("{subject}\n{text}")),
-            };
+        Signal::Email { subject, text, said } => {
+            let said = said.as_ref().filter(|said| said.by.classifies_like(settings)).map(|said| said.meaning);
+            return said.unwrap_or_else(|| settings.classify_mail(subject, text));
         }
     };
     if settings.post_only && method != Method::Post {
@@ -103,17 +118,7 @@ fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -
     }
     if settings.filters.http_body {
         // Bytes that are not UTF-8 are replaced, not refused.
-        return by_keywords(settings, &String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)));
+        return settings.classify(&String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)));
     }
     said
-}
-
-fn by_keywords(settings: &Settings, text: &str) -> Meaning {
-    let rules = Rules {
-        start: settings.start_kw.as_str(),
-        success: settings.success_kw.as_str(),
-        failure: settings.failure_kw.as_str(),
-        default_fail: settings.filters.default_fail,
-    };
-    rules.classify(text)
 }

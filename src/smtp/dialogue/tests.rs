@@ -199,10 +199,15 @@ fn a_message_without_budget_is_refused_for_now() {
 
 #[test]
 fn sessions_are_bounded() {
-    let recipients = format!("RCPT TO:<{UUID}@d>\r\n").repeat(RECIPIENTS_MAX + 2);
+    let recipient = |number| format!("RCPT TO:<{}@d>\r\n", uuid::Uuid::from_u128(number));
+    let recipients: String = (0..RECIPIENTS_MAX as u128 + 2).map(recipient).collect();
     let session = talk(Tls::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipients.as_bytes(), b"DATA\r\n.\r\n"]);
     assert!(codes(&session).ends_with("250 452 452 354 250"));
     assert_eq!(session.envelopes[0].targets.len(), RECIPIENTS_MAX);
+    // One that is named again takes no place.
+    let session = talk(Tls::None, &[b"EHLO x\r\nMAIL FROM:<>\r\n", recipient(1).repeat(RECIPIENTS_MAX + 2).as_bytes(), b"DATA\r\n.\r\n"]);
+    assert!(codes(&session).ends_with("250 250 250 354 250"));
+    assert_eq!(session.envelopes[0].targets.len(), 1);
 
     let session = talk(Tls::None, &[b"NOOP\r\n".repeat(COMMANDS_MAX as usize + 5).as_slice()]);
     assert!(session.closed && session.replies.matches("250 ").count() == COMMANDS_MAX as usize - 1);

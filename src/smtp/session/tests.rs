@@ -25,7 +25,7 @@ fn talk(capacity: usize, budget: usize) -> Talk {
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
     let budget = MessageBudget::new(budget);
-    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: budget.clone() });
+    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: budget.clone(), readers: Semaphore::new(1) });
     let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
     let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, taken: None };
     let (peer, mut stream) = duplex(capacity);

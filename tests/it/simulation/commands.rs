@@ -47,7 +47,8 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
 /// Some command. Most are carried out, some are refused.
 pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
     match dice.below(100) {
-        0..62 => ping(dice, model),
+        0..60 => Command::Ping(Box::new(ping(dice, model))),
+        60..62 => Command::Mail((0..dice.below(5)).map(|_| ping(dice, model)).collect()),
         62..74 => Command::UpdateCheck(check(dice, model), Box::new(edit(dice, model))),
         74..80 => Command::Pause(check(dice, model)),
         80..85 => Command::Resume(check(dice, model)),
@@ -115,7 +116,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
     }
 }
 
-fn ping(dice: &Dice, model: &Model) -> Command {
+fn ping(dice: &Dice, model: &Model) -> PingRequest {
     let ping_keys = || model.keys.values().filter_map(|key| if let Secret::Ping(key) = &key.secret { Some(key) } else { None });
     let target = match dice.below(100) {
         0..75 => {
@@ -131,7 +132,7 @@ fn ping(dice: &Dice, model: &Model) -> Command {
     let email = dice.chance(10);
     let signal = if email {
         let subject = dice.pick(&["", "GO", "backup OK", "ERR 3", "OK ERR"]).into();
-        Signal::Email { subject, text: dice.pick(&["", "nothing", "it is OK", "ERR"]).into() }
+        Signal::Email { subject, text: dice.pick(&["", "nothing", "it is OK", "ERR"]).into(), said: None }
     } else {
         Signal::Http(dice.pick(&[Kind::Success, Kind::Success, Kind::Success, Kind::Start, Kind::Start, Kind::Fail, Kind::Log]))
     };
@@ -146,7 +147,7 @@ fn ping(dice: &Dice, model: &Model) -> Command {
     let scheme = if email { Scheme::Email } else { Scheme::Http };
     let origin = Origin { scheme, method, remote_addr: Some([127, 0, 0, 1].into()), ua: "simulation".into() };
     let rid = dice.maybe(if email { 0 } else { 50 }, |dice| Uuid::from_u128(1 + u128::from(dice.below(2))));
-    Command::Ping(Box::new(PingRequest { target, signal, origin, rid, body }))
+    PingRequest { target, signal, origin, rid, body }
 }
 
 fn edit(dice: &Dice, model: &Model) -> Edit {

@@ -145,6 +145,15 @@ impl Model {
     pub(crate) fn apply(&mut self, command: &Command, now: i64) -> Answer {
         match command {
             Command::Ping(request) => self.ping(request, now),
+            Command::Mail(pings) => {
+                let mut told = BTreeSet::new();
+                for ping in pings {
+                    if self.addressee(&ping.target).is_some_and(|check| told.insert(check)) {
+                        self.ping(ping, now)?;
+                    }
+                }
+                Ok(Answered::Done)
+            }
             Command::CreateCheck(request) => self.create(request, now),
             Command::UpdateCheck(id, edit) => self.update(id.0, edit, now),
             Command::Pause(id) => {
@@ -261,6 +270,19 @@ impl Model {
     fn is_full(&self, project: u64, factor: usize) -> bool {
         let count = self.checks.values().filter(|check| check.project == project).count();
         self.projects[&project].check_limit.is_some_and(|limit| count >= factor * limit as usize)
+    }
+
+    /// The one check that a mail's ping is for.
+    fn addressee(&self, target: &Target) -> Option<u64> {
+        let is_meant = |check: &Check| match target {
+            Target::Uuid(uuid) => check.names.uuid == *uuid,
+            Target::Slug { key, slug, .. } => {
+                let owner = self.keys.values().find(|own| own.secret == Secret::Ping(key.clone()));
+                owner.is_some_and(|key| key.project == check.project) && check.labels.slug == slug.as_str()
+            }
+        };
+        let mut meant = self.checks.iter().filter(|(_, check)| is_meant(check)).map(|(id, _)| *id);
+        meant.next().filter(|_| meant.next().is_none())
     }
 
     fn ping(&mut self, request: &PingRequest, now: i64) -> Answer {

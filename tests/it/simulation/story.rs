@@ -171,7 +171,7 @@ impl Story {
                 NonZeroU8::new(*status).map_or((Kind::Success, Cause::Success), |status| (Kind::Fail, Cause::Exit(status)))
             }
             Signal::Email { .. } if !rules.filter_subject && !rules.filter_body => (Kind::Success, Cause::Success),
-            Signal::Email { subject, text } => {
+            Signal::Email { subject, text, .. } => {
                 let searched = [(rules.filter_subject, subject), (rules.filter_body, text)];
                 let searched: Vec<_> = searched.iter().filter(|(on, _)| *on).map(|(_, text)| text.as_ref()).collect();
                 self.by_keywords(&searched.join("\n"))
