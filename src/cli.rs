@@ -115,7 +115,11 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
     let data = || data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage);
     match command {
         Command::Serve(args) => crate::serve::run(args.config(data()?, program)).map_err(Failure::other),
-        Command::Project(command) => ask(&data()?, command.into()),
+        Command::Project(command) => {
+            let data = data()?;
+            command.confirm(|request| reply(&data, request))?;
+            ask(&data, command.into())
+        }
         Command::Key(command) => ask(&data()?, command.into()),
         Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
         Command::Channel(ChannelCommand::Manage(command)) => ask(&data()?, command.question()?),
@@ -127,11 +131,16 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Puts the question to the server, or to the database, and shows the answer.
+/// Puts a request to the server, or to the database.
+fn reply(data: &Path, request: Request) -> Result<Reply, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+    runtime.block_on(admin::ask(data, request)).map_err(Failure::other)
+}
+
+/// Asks and shows the answer.
 fn ask(data: &Path, question: Question) -> Result<(), Failure> {
     let Question { request, json } = question;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-    let shown = match runtime.block_on(admin::ask(data, request)).map_err(Failure::other)? {
+    let shown = match reply(data, request)? {
         Reply::Done => Ok(()),
         Reply::Made(text) => table::lines(&[text]),
         Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),

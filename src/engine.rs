@@ -75,6 +75,8 @@ struct Shared {
     clock: Clock,
     random: Random,
     ping_body_limit: usize,
+    /// Nothing had ever been made in the database when it was opened.
+    new: bool,
 }
 
 /// What a door holds of the engine. Cheap to clone.
@@ -159,6 +161,11 @@ impl Handle {
     /// Bytes of an HTTP ping's body that are stored.
     pub fn ping_body_limit(&self) -> usize {
         self.0.ping_body_limit
+    }
+
+    /// Whether the database was new when it was opened: no project, key, channel or check had ever been made in it.
+    pub fn is_new(&self) -> bool {
+        self.0.new
     }
 
     /// Whether commands can be carried out at the moment.

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sd_notify::NotifyState;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
+use crate::admin;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{ApiRate, BaseUrl};
@@ -23,10 +23,12 @@ use crate::smtp::address::Domain;
 use crate::store::Medium;
 use doors::Doors;
 pub use error::ServeError;
+use signals::Signals;
 
 mod doors;
 mod error;
 mod first_start;
+mod signals;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
 const DOORS_TIME: Duration = Duration::from_secs(6);
@@ -78,29 +80,34 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     // A closed standard error must not end the service: what cannot be logged is not.
     let log = tracing_subscriber::fmt().with_max_level(config.log).with_writer(io::stderr).log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
+    signals::outlive(&runtime).map_err(ServeError::System)?;
+    // Before the database: a start that fails for a port makes none.
+    let doors = runtime.block_on(Doors::bind(&config))?;
     let engine = engine::Config::new(Medium::Directory(config.data.clone()), config.ping_body_limit);
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     let ended = run_writer(writer).map_err(ServeError::System)?;
-    let served = runtime.block_on(serve(config, handle, ended));
+    let served = runtime.block_on(serve(config, doors, handle, ended));
     // Reads that block are not waited for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(config: Config, handle: Handle, mut ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
+async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
-    let doors = Doors::open(&config).await?;
-    if handle.state().projects().next().is_none() {
+    let admin = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
+    if handle.is_new() {
         let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
         // If nobody can read it, `overdue key list` still shows the ping key.
         let _ = io::stderr().write_all(prepared.map_err(ServeError::FirstStart)?.as_bytes());
+    } else if handle.state().projects().next().is_none() {
+        tracing::warn!("the database has no project: `overdue project create NAME` makes one");
     }
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let threads = ConnectionThreads::start(cores, &handle).map_err(ServeError::System)?;
-    let mut doors = doors.serve(&handle, config, threads, &stopped);
+    let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
     tell_supervisor(NotifyState::Ready);
 
     let failure = tokio::select! {
@@ -154,25 +161,6 @@ async fn finish(handle: &Handle, ended: oneshot::Receiver<Ended>) -> Result<(), 
     }
 }
 
-/// The signals that ask to stop.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
 /// Warns if others may enter the data directory. The permissions of a directory that was there before are not ours to change.
 fn warn_of_open_directory(directory: &Path) {
     let open = std::fs::metadata(directory).is_ok_and(|there| there.permissions().mode() & 0o077 != 0);
@@ -211,7 +199,8 @@ mod tests {
         let (tell, ended) = oneshot::channel();
         tell.send(Ended::Panicked).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        assert!(matches!(runtime.block_on(serve(config, handle.clone(), ended)), Err(ServeError::Panicked)));
+        let doors = runtime.block_on(Doors::bind(&config)).unwrap();
+        assert!(matches!(runtime.block_on(serve(config, doors, handle.clone(), ended)), Err(ServeError::Panicked)));
         handle.close();
     }
 }

@@ -3,6 +3,7 @@
 //! A ping costs two appended rows (log and body) and nothing else: check rows are a checkpoint, and what the log holds beyond it is
 //! replayed at start. Flips are a log of the same kind. Everything is written inside a [`Batch`], read from a [`Snapshot`].
 
+pub mod access;
 mod check;
 mod flip;
 mod medium;
@@ -41,7 +42,7 @@ pub enum StoreError {
     },
     /// It failed and is being reopened.
     Reopening,
-    /// The data directory cannot be made or used.
+    /// The data directory, or the file in it, cannot be made or used.
     Directory(PathBuf, std::io::Error),
     /// The database reported a failure.
     Database(redb::Error),
@@ -67,7 +68,7 @@ impl std::fmt::Display for StoreError {
             ),
             Self::Corrupt { table, reason } => write!(f, "the table `{table}` holds a row that cannot be read: {reason}"),
             Self::Reopening => f.write_str("the database failed and is being reopened"),
-            Self::Directory(path, error) => write!(f, "cannot use the data directory {}: {error}", path.display()),
+            Self::Directory(path, error) => f.write_str(&access::refusal(path, error)),
             Self::Database(error) => write!(f, "the database failed: {error}"),
         }
     }

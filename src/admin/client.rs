@@ -13,6 +13,7 @@ use super::line;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
 use crate::engine::{self, Handle, Writer};
+use crate::store::access::refusal;
 use crate::store::{FILE_NAME, Medium, StoreError};
 
 /// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
@@ -56,7 +57,7 @@ impl fmt::Display for AskError {
             ),
             Self::HungUp => f.write_str("the server stopped before it answered: a change may or may not have been made"),
             Self::Unreadable(reason) => f.write_str(reason),
-            Self::Socket(path, error) => write!(f, "cannot talk to the server on {}: {error}", path.display()),
+            Self::Socket(path, error) => f.write_str(&refusal(path, error)),
             Self::Store(error) => error.fmt(f),
             Self::Thread => f.write_str("the thread that writes the database could not do its work"),
         }
@@ -95,7 +96,7 @@ async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
             Ok(stream) => return Ok(Way::Server(stream)),
             // No socket, one left behind, or a path that no socket can have.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => {
-                if !may_make && !directory.join(FILE_NAME).exists() {
+                if !may_make && matches!(directory.join(FILE_NAME).try_exists(), Ok(false)) {
                     return Err(AskError::NoDatabase(directory.into()));
                 }
                 match open(directory) {

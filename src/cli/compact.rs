@@ -5,13 +5,17 @@ use std::path::Path;
 
 use super::Failure;
 use crate::engine;
+use crate::store::access::refusal;
 use crate::store::{FILE_NAME, Medium, Store};
 
 /// Compacts the database of this directory and says what was gained.
 pub(super) fn run(directory: &Path) -> Result<(), Failure> {
     let path = directory.join(FILE_NAME);
     let size = || std::fs::metadata(&path).map(|there| there.len());
-    let before = size().map_err(|error| Failure::other(format!("there is no database at {}: {error}", path.display())))?;
+    let before = size().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::other(format!("there is no database at {}: give its directory with --data", path.display())),
+        _ => Failure::other(refusal(&path, &error)),
+    })?;
     let medium = Medium::Directory(directory.into());
     let (_, writer) = engine::open(engine::Config::new(medium.clone(), 0)).map_err(Failure::other)?;
     writer.tidy().map_err(Failure::other)?;

@@ -1,10 +1,13 @@
 //! `overdue project`: the flags of its subcommands.
 
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::Question;
 use super::shared::Json;
-use crate::admin::{CheckLimit, ProjectRow, Request};
+use super::{Failure, Question};
+use crate::admin::{CheckLimit, ProjectRow, Reply, Request};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
 #[derive(Subcommand)]
@@ -36,6 +39,10 @@ pub(super) enum ProjectCommand {
     Delete {
         /// Its name or UUID
         project: String,
+
+        /// Do not ask; needed where nobody can be asked
+        #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
+        yes: bool,
     },
     /// Change the limits of a project
     #[command(group = ArgGroup::new("limits").args(["check_limit", "ping_log_limit"]).required(true).multiple(true))]
@@ -70,11 +77,31 @@ impl From<ProjectCommand> for Question {
             ProjectCommand::Rename { project, name } => {
                 Request::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
             }
-            ProjectCommand::Delete { project } => Request::DeleteProject { project }.into(),
+            ProjectCommand::Delete { project, yes: _ } => Request::DeleteProject { project }.into(),
             ProjectCommand::Set { project, limits: Limits { check_limit, ping_log_limit } } => {
                 Request::SetProject { project, name: None, check_limit, ping_log_limit }.into()
             }
         }
+    }
+}
+
+impl ProjectCommand {
+    /// Before a project is deleted somebody says yes: on the terminal, or with `--yes`. `ask` asks the admin door.
+    pub(super) fn confirm(&self, ask: impl FnOnce(Request) -> Result<Reply, Failure>) -> Result<(), Failure> {
+        let Self::Delete { project, yes: false } = self else { return Ok(()) };
+        let Reply::Projects(rows) = ask(Request::ListProjects {})? else { return Ok(()) };
+        let found = rows.iter().find(|row| row.name == *project).or_else(|| rows.iter().find(|row| row.uuid.to_string() == *project));
+        // The door says that there is none.
+        let Some(ProjectRow { name, checks, .. }) = found else { return Ok(()) };
+        let what = format!("the project {name:?} with its {checks} checks and all keys and channels");
+        if !io::stdin().is_terminal() {
+            return Err(Failure::usage(format!("this deletes {what}: if that is meant, add --yes")));
+        }
+        let mut answer = String::new();
+        let asked = write!(io::stderr(), "Delete {what}? [y/N] ").and_then(|()| io::stdin().lock().read_line(&mut answer));
+        asked.map_err(Failure::other)?;
+        let yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+        if yes { Ok(()) } else { Err(Failure::other("nothing was deleted")) }
     }
 }
 

@@ -21,6 +21,8 @@ use crate::store::{Batch, Mark, Medium, Store, StoreError};
 
 /// Checks whose deadlines are looked at in one batch.
 const MOST_EXPIRED: usize = 128;
+/// What the first project, check, channel or key of a database is numbered.
+const FIRST_ID: u64 = 1;
 /// The longest the writer waits without looking at the time: clocks are set.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits before it tries again to reopen a database that failed.
@@ -91,6 +93,7 @@ impl Writer {
             clock,
             random,
             ping_body_limit,
+            new: memory.working.numbers.id == FIRST_ID,
         });
         let weak = Arc::downgrade(&shared);
         shared.clock.on_move(move || {

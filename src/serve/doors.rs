@@ -23,12 +23,11 @@ pub(super) struct Doors {
     /// Where the service is reached.
     pub(super) base_url: BaseUrl,
     mail: Option<(Vec<Bound>, smtp::Config)>,
-    admin: admin::Socket,
 }
 
 impl Doors {
-    /// Listens wherever the configuration says. The caller has the database open, so that no other server has this directory.
-    pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
+    /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
+    pub(super) async fn bind(config: &Config) -> Result<Self, ServeError> {
         let http = bind("--listen", &config.listen).await?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
@@ -42,12 +41,18 @@ impl Doors {
             }
             None => None,
         };
-        let admin = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
-        Ok(Self { http, base_url, mail, admin })
+        Ok(Self { http, base_url, mail })
     }
 
     /// Answers until `stopped` holds true and each door has drained.
-    pub(super) fn serve(self, handle: &Handle, config: Config, threads: ConnectionThreads, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+    pub(super) fn serve(
+        self,
+        admin: admin::Socket,
+        handle: &Handle,
+        config: Config,
+        threads: ConnectionThreads,
+        stopped: &watch::Receiver<bool>,
+    ) -> JoinSet<()> {
         let Config { trusted_proxies, api_rate, .. } = config;
         let mut running = JoinSet::new();
         let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate };
@@ -63,7 +68,7 @@ impl Doors {
                 running.spawn(server.clone().serve(listener, stopped.clone()));
             }
         }
-        running.spawn(self.admin.serve(handle.clone(), stopped.clone()));
+        running.spawn(admin.serve(handle.clone(), stopped.clone()));
         running
     }
 }

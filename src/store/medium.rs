@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,9 +42,9 @@ impl Medium {
         match self {
             Self::Backend(storage) => Ok(builder.create_with_backend(Brought(Arc::clone(storage)))?),
             Self::Directory(directory) => {
-                let told = |error| StoreError::Directory(directory.clone(), error);
-                make_private_directory(directory).map_err(told)?;
                 let path = directory.join(FILE_NAME);
+                let told = |error| StoreError::Directory(path.clone(), error);
+                make_private_directory(directory).map_err(|error| StoreError::Directory(directory.clone(), error))?;
                 if is_empty(&path) {
                     make_file(&builder, directory, &path).map_err(told)?;
                 }
@@ -119,12 +119,25 @@ fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()>
     if is_empty(path) {
         let new = path.with_extension("new");
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        give_to_owner(&file, &locked)?;
         drop(builder.create_file(file).map_err(io::Error::other)?);
         std::fs::rename(&new, path)?;
         // The name must be as durable as what is going to be in the file.
         locked.sync_all()?;
     }
     Ok(())
+}
+
+/// Gives a new file to the owner of its directory: what root makes there must not be closed to the service. Only root can.
+fn give_to_owner(file: &File, directory: &File) -> io::Result<()> {
+    let (owner, own) = (directory.metadata()?, file.metadata()?);
+    if owner.uid() == own.uid() {
+        return Ok(());
+    }
+    match fchown(file, Some(owner.uid()), Some(owner.gid())) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        given => given,
+    }
 }
 
 /// Storage that outlives the database on it.

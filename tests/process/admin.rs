@@ -13,7 +13,7 @@ fn provision(data: &Path) {
     admin(data, &["project", "create", "gone"]);
     admin(data, &["project", "rename", "gone", "going"]);
     admin(data, &["project", "set", "going", "--check-limit", "none"]);
-    admin(data, &["project", "delete", "going"]);
+    admin(data, &["project", "delete", "going", "--yes"]);
     for (access, length) in [("read-write", 32), ("read-only", 32), ("ping", 22)] {
         assert_eq!(admin(data, &["key", "create", "--project", "main", "--access", access]).len(), length);
     }

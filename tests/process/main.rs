@@ -17,3 +17,4 @@ mod kill;
 mod mail;
 mod process;
 mod shutdown;
+mod start;

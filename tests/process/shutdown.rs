@@ -103,3 +103,12 @@ fn the_log_holds_no_secrets() {
         assert!(!log.contains(secret), "{secret}:\n{log}");
     }
 }
+
+#[test]
+fn sighup_is_told_and_changes_nothing() {
+    let (_directory, mut server, key) = server(&[]);
+    server.signal("HUP");
+    assert!(server.wait_for("SIGHUP").contains("INFO SIGHUP changes nothing: flags are read at a start"));
+    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{key}/a?create=1"), b"").unwrap().status, 201);
+    server.stop();
+}

@@ -1,0 +1,44 @@
+//! Signals: which of them stop the server, and which it outlives.
+
+use std::io;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A write went beyond the limit for the size of files (`RLIMIT_FSIZE`). The number is the same on Linux, macOS and the BSDs.
+const SIGXFSZ: i32 = 25;
+
+/// The signals that ask to stop.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next of them and names it.
+    pub(super) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// From now on a terminal that hangs up and a limit for the size of files do not end the process. A write beyond that limit fails like
+/// one on a full disk.
+pub(super) fn outlive(runtime: &Runtime) -> io::Result<()> {
+    let _within = runtime.enter();
+    // What handles a signal is never taken back, also when nobody waits for it any more.
+    drop(signal(SignalKind::from_raw(SIGXFSZ))?);
+    let mut hangup = signal(SignalKind::hangup())?;
+    runtime.spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!("SIGHUP changes nothing: flags are read at a start");
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What a start makes and what it leaves alone, and what is told when it cannot.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use crate::process::{Server, admin, overdue, run, workplace};
+
+/// What a command that cannot work says on its one line.
+fn refused(words: &[&str], data: &Path) -> String {
+    let done = run(overdue(words).arg("--data").arg(data));
+    assert_eq!((done.status, done.err.lines().count()), (1, 1), "{words:?}: {}", done.err);
+    done.err
+}
+
+#[test]
+fn a_port_that_is_taken_leaves_no_database() {
+    let (_directory, data) = workplace();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert!(refused(&["serve", "--listen", &address], &data).contains("cannot listen on"));
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_database_that_has_lost_its_projects_is_not_new() {
+    let (_directory, data) = workplace();
+    Server::start(&data).stop();
+    admin(&data, &["project", "delete", "default", "--yes"]);
+    let server = Server::start(&data);
+    assert!(server.log.iter().any(|line| line.contains("the database has no project: `overdue project create NAME` makes one")));
+    assert!(!server.log.iter().any(|line| line.contains("is new")), "{:?}", server.log);
+    assert_eq!(admin(&data, &["project", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_project_is_deleted_only_when_that_is_said() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    let done = run(overdue(&["project", "delete", "a"]).arg("--data").arg(&data));
+    assert_eq!((done.status, done.err.contains("add --yes")), (2, true), "{}", done.err);
+    for (answer, status, left) in [("\n", 1, 2), ("no\n", 1, 2), ("Y\n", 0, 1)] {
+        let (terminal, shown) = terminal();
+        rustix::io::write(&terminal, answer.as_bytes()).unwrap();
+        let done = run(overdue(&["project", "delete", "a"]).arg("--data").arg(&data).stdin(shown));
+        assert_eq!(done.status, status, "{answer:?}: {}", done.err);
+        assert!(done.err.starts_with("Delete the project \"a\" with its 0 checks and all keys and channels? [y/N] "), "{}", done.err);
+        assert_eq!(admin(&data, &["project", "list"]).lines().count(), left, "{answer:?}");
+    }
+}
+
+/// A terminal: the end that types, and the end that a program has for its standard input.
+fn terminal() -> (rustix::fd::OwnedFd, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let typed = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&typed).unwrap();
+    unlockpt(&typed).unwrap();
+    let name = ptsname(&typed, Vec::new()).unwrap();
+    (typed, std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap())
+}
+
+#[test]
+fn a_file_as_data_directory_is_told() {
+    let (directory, data) = workplace();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["project", "create", "a"], &["project", "list"]] {
+        assert!(refused(words, &file).contains("it is not a directory; --data names the directory"), "{words:?}");
+        assert!(refused(words, &file.join("below")).contains("it is not a directory"), "{words:?}");
+    }
+    assert_eq!((std::fs::read(&file).unwrap(), data.exists()), (b"mine".to_vec(), false));
+}
+
+/// The user that owns nothing here.
+const STRANGER: u32 = 65_534;
+
+#[test]
+fn what_root_makes_in_anothers_directory_belongs_to_that_one() {
+    let (_directory, data) = workplace();
+    std::fs::create_dir(&data).unwrap();
+    if std::os::unix::fs::chown(&data, Some(STRANGER), Some(STRANGER)).is_err() {
+        // Only root can make another's directory, and this rule is about root.
+        return;
+    }
+    admin(&data, &["project", "create", "a"]);
+    let made = std::fs::metadata(data.join("overdue.redb")).unwrap();
+    assert_eq!((made.uid(), made.gid(), made.permissions().mode() & 0o777), (STRANGER, STRANGER, 0o600));
+}
+
+#[test]
+fn a_refusal_names_path_and_owner() {
+    use std::os::unix::process::CommandExt as _;
+    let (directory, data) = workplace();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let server = Server::start(&data);
+    let own = rustix::process::geteuid();
+    if !own.is_root() {
+        // Without another user: a directory that its owner has closed.
+        server.stop();
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0)).unwrap();
+        assert!(refused(&["project", "list"], &data).contains(&format!("{} belongs to", data.display())));
+        return;
+    }
+    let binary = directory.path().join("overdue");
+    std::fs::copy(env!("CARGO_BIN_EXE_overdue"), &binary).unwrap();
+    let as_stranger = |words: &[&str]| {
+        let mut command = std::process::Command::new(&binary);
+        let done = run(command.args(words).arg("--data").arg(&data).env_clear().uid(STRANGER));
+        assert_eq!((done.status, done.err.lines().count()), (1, 1), "{words:?}: {}", done.err);
+        done.err
+    };
+    let blames = |told: String, path: &Path| {
+        assert!(told.contains(&format!("{} belongs to root, and this runs as ", path.display())), "{told}");
+        assert!(told.contains("chown"), "{told}");
+    };
+    blames(as_stranger(&["project", "list"]), &data);
+    blames(as_stranger(&["serve", "--listen", "127.0.0.1:0"]), &data);
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    blames(as_stranger(&["project", "list"]), &data.join("admin.sock"));
+    server.stop();
+    blames(as_stranger(&["project", "list"]), &data.join("overdue.redb"));
+    blames(as_stranger(&["compact"]), &data.join("overdue.redb"));
+}
