@@ -8,6 +8,7 @@ mod ping;
 mod reply;
 mod request;
 mod route;
+mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
 pub use route::creating_ping_url;
+use traffic::{Counted, Traffic};
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -114,7 +116,8 @@ impl Server {
         // An answer is written in one piece. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         close_unread(&stream, UNREAD_TIME);
-        let service = service_fn(|request| self.answer(request, peer));
+        let traffic = Traffic::default();
+        let service = service_fn(|request| traffic.during(self.answer(request, peer)));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
@@ -122,13 +125,16 @@ impl Server {
             .half_close(true)
             // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
             .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Counted(stream, &traffic)), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = traffic.quiet() => return,
+                }
             }
         };
         if let Err(error) = ended {

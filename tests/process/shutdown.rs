@@ -1,7 +1,7 @@
 //! Signals: what is drained, how long it may take, and what the log never says.
 
 use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::process::{Server, admin, overdue, workplace};
@@ -20,23 +20,38 @@ fn sigterm_drains_whatever_clients_do() {
     let (_directory, mut server, key) = server(&[]);
     let path = format!("/ping/{key}/a?create=1");
     let connect = || Client::connect(server.address).unwrap();
-    let (mut idle, mut unfinished, mut finished, _silent) = (connect(), connect(), connect(), connect());
+    let (mut idle, mut unfinished, mut finished, mut never_reading, _silent) = (connect(), connect(), connect(), connect(), connect());
     assert_eq!(idle.post(&path, b"").unwrap().status, 201);
     unfinished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Le").as_bytes()).unwrap();
     finished.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
+    // Its answers are many times what sockets hold.
+    never_reading.send("GET /api/v3/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000).as_bytes()).unwrap();
     // What was sent before this answer has been read.
     assert_eq!(connect().post(&path, b"").unwrap().status, 200);
 
     server.signal("TERM");
     server.wait_for("stopping");
+    let begun = Instant::now();
     assert!(idle.is_closed());
     finished.send(b"cd").unwrap();
     assert_eq!(finished.receive().unwrap().status, 200);
-    // The other two never end their requests. They are closed, and then the process ends.
+    // The others never end their requests or take no answers. They are closed at once, and nothing is waited for in vain.
     assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
-    assert!(server.log.last().unwrap().contains("did not end in time are closed"), "{:?}", server.log);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
     assert!(unfinished.is_closed());
     assert!(Client::connect(server.address).is_err());
+}
+
+#[test]
+fn sigterm_waits_a_while_for_a_body_that_was_begun() {
+    let (_directory, mut server, key) = server(&[]);
+    let mut begun = Client::connect(server.address).unwrap();
+    begun.send(format!("POST /ping/{key}/a?create=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
+    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{:?}", server.log);
+    assert!(server.log.last().unwrap().contains("did not end in time are closed"), "{:?}", server.log);
 }
 
 #[test]
@@ -67,9 +82,9 @@ fn a_supervisor_is_told() {
 
 #[test]
 fn a_second_signal_ends_the_wait_for_connections() {
-    let (_directory, mut server, _) = server(&[]);
+    let (_directory, mut server, key) = server(&[]);
     let mut unfinished = Client::connect(server.address).unwrap();
-    unfinished.send(b"GET /healthz HTTP/1.1\r\n").unwrap();
+    unfinished.send(format!("POST /ping/{key}/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab").as_bytes()).unwrap();
     assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     server.signal("TERM");
     server.wait_for("stopping");
