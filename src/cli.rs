@@ -13,13 +13,13 @@ mod serve;
 mod shared;
 mod table;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
@@ -96,7 +96,7 @@ impl From<Request> for Question {
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     let program = words.first().map(PathBuf::from).unwrap_or_default();
-    let done = match Cli::try_parse_from(words) {
+    let done = match parse(words, |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
         Err(error) => help_or_usage(&error),
     };
@@ -108,6 +108,18 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(status)
         }
     }
+}
+
+/// Reads the words. A variable that is empty is one that is not set.
+fn parse(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> Result<Cli, clap::Error> {
+    fn without_empty(command: clap::Command, variable: impl Fn(&OsStr) -> Option<OsString> + Copy) -> clap::Command {
+        let is_empty = |flag: &clap::Arg| flag.get_env().and_then(variable).is_some_and(|value| value.is_empty());
+        let command = command.mut_args(|flag| if is_empty(&flag) { flag.env(clap::builder::Resettable::Reset) } else { flag });
+        command.mut_subcommands(|command| without_empty(command, variable))
+    }
+    let mut command = without_empty(Cli::command(), variable);
+    let matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {

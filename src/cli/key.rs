@@ -4,7 +4,7 @@ use clap::Subcommand;
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 
 use super::Question;
-use super::shared::{AnyProject, Json, OneProject};
+use super::shared::{AnyProject, Json, OneProject, number};
 use crate::admin::{KeyRow, Request};
 use crate::domain::project::{Access, KeyLabel};
 
@@ -38,6 +38,7 @@ pub(super) enum KeyCommand {
     /// Revoke a key at once
     Revoke {
         /// Its id, as shown by `key list`
+        #[arg(value_parser = number::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
         id: u64,
     },
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::shared::Json;
+use super::shared::{ANY_U32, Json, number};
 use super::{Failure, Question};
 use crate::admin::{CheckLimit, ProjectRow, Reply, Request};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
@@ -62,7 +62,7 @@ pub(super) struct Limits {
     check_limit: Option<CheckLimit>,
 
     /// Pings of each check that are kept [new projects: 100]
-    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N")]
+    #[arg(long, env = "OVERDUE_PING_LOG_LIMIT", value_name = "N", value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
     ping_log_limit: Option<u32>,
 }
 

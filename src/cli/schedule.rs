@@ -6,6 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::shared::number;
 use crate::domain::moment::Moment;
 use crate::domain::schedule::{Kind, Schedule};
 use crate::domain::timezone::Timezone;
@@ -28,7 +29,7 @@ pub(super) struct ScheduleArgs {
     from: Option<Moment>,
 
     /// How many occurrences to show at most
-    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5)]
+    #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5, value_parser = number::<u16>(0..=u64::from(u16::MAX)), allow_negative_numbers = true)]
     count: u16,
 
     /// Answer JSON lines {"expr","tz","start"} on standard input, one by one

@@ -7,13 +7,14 @@ use clap::Args;
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
+use super::shared::{ANY_U32, number};
 use crate::http::{ApiRate, BaseUrl};
 use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Address and port to take HTTP requests on; may be given several times
+    /// Address and port to take HTTP requests on; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = "127.0.0.1:8000", value_parser = address)]
     listen: Vec<SocketAddr>,
 
@@ -21,23 +22,23 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
 
-    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times
+    /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     trusted_proxy: Vec<IpNet>,
 
     /// Bytes of a ping's body that are stored
-    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
+    #[arg(long, env = "OVERDUE_PING_BODY_LIMIT", value_name = "BYTES", default_value_t = 100_000, value_parser = number::<u32>(0..=10_000_000), allow_negative_numbers = true)]
     ping_body_limit: u32,
 
     #[command(flatten)]
     mail: MailArgs,
 
     /// API requests a minute for each key; 0 for no limit
-    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100)]
+    #[arg(long, env = "OVERDUE_API_RATE", value_name = "N", default_value_t = 100, value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_rate: u32,
 
     /// API requests that a key may make at once after a pause
-    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000)]
+    #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_burst: u32,
 
     /// How much is logged: off, error, warn, info, debug or trace
@@ -47,7 +48,7 @@ pub(super) struct ServeArgs {
 
 #[derive(Args)]
 struct MailArgs {
-    /// Address and port to take pings by SMTP on; may be given several times
+    /// Address and port to take pings by SMTP on; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_SMTP_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, requires = "ping_email_domain")]
     smtp_listen: Vec<SocketAddr>,
 

@@ -1,7 +1,20 @@
 //! Flags that several subcommands have.
 
+use std::ops::RangeInclusive;
+
 use clap::Args;
 use clap::builder::FalseyValueParser;
+
+/// Reads a whole number of a range; an error says which numbers are taken. The flag has to allow negative numbers, so that they get here.
+pub(super) fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// The whole range of a `u32`.
+pub(super) const ANY_U32: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
 /// The flag of every list.
 #[derive(Args)]

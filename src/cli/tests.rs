@@ -1,7 +1,5 @@
 use std::collections::BTreeSet;
 
-use clap::CommandFactory as _;
-
 use super::*;
 
 /// Every subcommand, the outermost included.
@@ -25,6 +23,14 @@ fn every_flag_has_its_variable_and_help() {
             let Some(name) = flag.get_long() else { continue };
             let variable = format!("OVERDUE_{}", name.replace('-', "_").to_uppercase());
             assert_eq!(flag.get_env().and_then(|env| env.to_str()), Some(variable.as_str()), "{} --{name}", command.get_name());
+            if matches!(flag.get_action(), clap::ArgAction::Append) {
+                let help = flag.get_help().unwrap().to_string();
+                assert!(
+                    help.contains("may be given several times") && help.contains("variable"),
+                    "{} --{name}: {help}",
+                    command.get_name()
+                );
+            }
             seen.insert(name.to_owned());
         }
     }
@@ -56,6 +62,25 @@ fn errors_are_one_line() {
         (
             &["project", "create", "a", "--check-limit", "-1"],
             "invalid value '-1' for '--check-limit <N|none>': give a number of checks, or none for no limit (see --help)",
+        ),
+        (&["key", "revoke", "-1"], "invalid value '-1' for '<ID>': give a whole number from 1 to 18446744073709551615 (see --help)"),
+        (
+            &["project", "create", "a", "--ping-log-limit", "many"],
+            "invalid value 'many' for '--ping-log-limit <N>': give a whole number from 0 to 4294967295 (see --help)",
+        ),
+        (&["serve", "--api-rate", "-1"], "invalid value '-1' for '--api-rate <N>': give a whole number from 0 to 4294967295 (see --help)"),
+        (
+            &["serve", "--api-burst", "1.5"],
+            "invalid value '1.5' for '--api-burst <N>': give a whole number from 0 to 4294967295 (see --help)",
+        ),
+        (
+            &["serve", "--ping-body-limit", "10000001"],
+            "invalid value '10000001' for '--ping-body-limit <BYTES>': give a whole number from 0 to 10000000 (see --help)",
+        ),
+        (&["schedule", "daily", "--count", "-1"], "invalid value '-1' for '--count <N>': give a whole number from 0 to 65535 (see --help)"),
+        (
+            &["schedule", "* * * *"],
+            "invalid value '* * * *' for '[EXPR]': 4 fields: cron takes five, namely minute, hour, day of month, month and weekday (see --help)",
         ),
         (&["prject"], "unrecognized subcommand 'prject'; a similar subcommand exists: 'project' (see --help)"),
     ] {

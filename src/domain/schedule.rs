@@ -160,10 +160,19 @@ impl Rule {
                     "six fields: overdue takes five; drop the seconds".to_owned()
                 }
                 [word] if word.starts_with('@') => format!("`{word}`: write a word of OnCalendar, such as daily, or five fields of cron"),
+                _ if fields.len() > 1 && !text.contains([':', '\n']) && fields.iter().any(|field| is_of_cron(field)) => {
+                    format!("{} fields: cron takes five, namely minute, hour, day of month, month and weekday", fields.len())
+                }
                 _ => reason,
             }),
         }
     }
+}
+
+/// Whether a field is one that cron has and OnCalendar has not: `*`, a step of it, or a number.
+fn is_of_cron(field: &str) -> bool {
+    let of_all = field.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    of_all || field.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

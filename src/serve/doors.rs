@@ -31,7 +31,17 @@ impl Doors {
         let http = bind("--listen", &config.listen).await?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
-            None => default_base_url(http.first().map(|(_, address)| *address)).map_err(ServeError::BaseUrl)?,
+            None => {
+                let first = http.first().map(|(_, address)| *address);
+                let url = default_base_url(first).map_err(ServeError::BaseUrl)?;
+                if first.is_some_and(|first| first.ip().is_unspecified()) {
+                    tracing::warn!(
+                        "URLs in answers begin with {}, which only this machine reaches: say with --base-url what others reach",
+                        url.as_str()
+                    );
+                }
+                url
+            }
         };
         let mail = match &config.mail {
             Some(Mail { listen, domain, certificate }) => {

@@ -29,8 +29,8 @@ fn errors_are_one_line_on_standard_error() {
         (vec!["serve", "--listen", "192.0.2.1:8000"], 1, "cannot listen on 192.0.2.1:8000"),
         (vec!["serve", "--base-url", "example.org"], 2, "a base URL looks like"),
         (vec!["serve", "--trusted-proxy", "10.0.0.0/33"], 2, "give a network or an address"),
-        (vec!["serve", "--ping-body-limit", "10000001"], 2, "10000001 is not in 0..=10000000"),
-        (vec!["serve", "--api-rate", "-1"], 2, "-1"),
+        (vec!["serve", "--ping-body-limit", "10000001"], 2, "give a whole number from 0 to 10000000"),
+        (vec!["serve", "--api-rate", "-1"], 2, "give a whole number from 0"),
         (vec!["serve", "--log", "loud"], 2, "expected one of"),
     ];
     for (words, status, part) in cases {
@@ -73,6 +73,16 @@ fn variables_stand_for_flags_and_flags_win() {
     assert_eq!(run(create("b").args(["--check-limit", "8"])).status, 0);
     let list = run(overdue(&["project", "list"]).env("OVERDUE_JSON", "1").env("STATE_DIRECTORY", &data));
     assert_eq!((list.out.contains(r#""check_limit":7"#), list.out.contains(r#""check_limit":8"#)), (true, true), "{}", list.out);
+
+    // Empty is not set.
+    let mut empty = overdue(&["project", "create", "c"]);
+    for name in ["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT", "OVERDUE_LOG"] {
+        empty.env(name, "");
+    }
+    let done = run(empty.arg("--data").arg(&data));
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    let missing = run(overdue(&["key", "create", "--access", "ping"]).env("OVERDUE_PROJECT", "").env("OVERDUE_DATA", ""));
+    assert_eq!((missing.status, missing.err.contains("--project <NAME>")), (2, true), "{}", missing.err);
 
     assert_eq!(run(overdue(&["project", "create", "a"]).env("HOME", directory.path())).status, 0);
     assert!(directory.path().join(".local/state/overdue/overdue.redb").exists());

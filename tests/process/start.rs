@@ -96,7 +96,7 @@ fn a_refusal_names_path_and_owner() {
     if !own.is_root() {
         // Without another user: a directory that its owner has closed.
         server.stop();
-        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o000)).unwrap();
         assert!(refused(&["project", "list"], &data).contains(&format!("{} belongs to", data.display())));
         return;
     }
@@ -119,4 +119,15 @@ fn a_refusal_names_path_and_owner() {
     server.stop();
     blames(as_stranger(&["project", "list"]), &data.join("overdue.redb"));
     blames(as_stranger(&["compact"]), &data.join("overdue.redb"));
+}
+
+#[test]
+fn an_address_that_stands_for_all_asks_for_the_base_url() {
+    let (_directory, data) = workplace();
+    let warns = |words: &[&str]| {
+        let server = Server::spawn(overdue(&["serve", "--listen", "0.0.0.0:0"]).args(words).arg("--data").arg(&data));
+        server.log.iter().any(|line| line.contains("WARN URLs in answers begin with http://localhost:") && line.contains("--base-url"))
+    };
+    assert!(warns(&[]));
+    assert!(!warns(&["--base-url", "http://example.org"]));
 }
