@@ -28,6 +28,18 @@ pub struct Project {
     pub badge_key: Box<str>,
 }
 
+/// Characters of the name of a project or channel, and of the label of a key: see [limits](crate::docs::limits).
+const LONGEST_NAME: usize = 100;
+
+/// A text that fits one line of a list, or one of the two reasons why it does not: too long, or a control character in it.
+fn one_line(text: &str, too_long: &'static str, control: &'static str) -> Result<Box<str>, &'static str> {
+    match text {
+        _ if text.chars().count() > LONGEST_NAME => Err(too_long),
+        _ if text.chars().any(char::is_control) => Err(control),
+        _ => Ok(text.into()),
+    }
+}
+
 /// A project's name: 1 to 100 characters without control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProjectName(Box<str>);
@@ -35,12 +47,10 @@ pub struct ProjectName(Box<str>);
 impl ProjectName {
     /// Refuses empty names, more than 100 characters and control characters; the message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "" => Err("a project's name cannot be empty"),
-            _ if text.chars().count() > 100 => Err("a project's name has at most 100 characters"),
-            _ if text.chars().any(char::is_control) => Err("a project's name has no control characters"),
-            _ => Ok(Self(text.into())),
+        if text.is_empty() {
+            return Err("a project's name cannot be empty");
         }
+        one_line(text, "a project's name has at most 100 characters", "a project's name has no control characters").map(Self)
     }
 
     /// The name as it was given.
@@ -56,11 +66,7 @@ pub struct ChannelName(Box<str>);
 impl ChannelName {
     /// Refuses more than 100 characters and control characters; the message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            _ if text.chars().count() > 100 => Err("a channel's name has at most 100 characters"),
-            _ if text.chars().any(char::is_control) => Err("a channel's name has no control characters"),
-            _ => Ok(Self(text.into())),
-        }
+        one_line(text, "a channel's name has at most 100 characters", "a channel's name has no control characters").map(Self)
     }
 
     /// The name as it was given.
@@ -195,7 +201,7 @@ pub struct Key {
     pub hint: Box<str>,
     /// When it was made.
     pub created: Moment,
-    /// When and from where it was last used, told once in every hour.
+    /// When and from where it was last used. Of the uses within an hour only the first is noted.
     pub used: Option<KeyUse>,
 }
 
@@ -226,11 +232,7 @@ pub struct KeyLabel(Box<str>);
 impl KeyLabel {
     /// Refuses more than 100 characters and control characters; the message says which.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            _ if text.chars().count() > 100 => Err("a key's label has at most 100 characters"),
-            _ if text.chars().any(char::is_control) => Err("a key's label has no control characters"),
-            _ => Ok(Self(text.into())),
-        }
+        one_line(text, "a key's label has at most 100 characters", "a key's label has no control characters").map(Self)
     }
 
     /// The label as it was given.
@@ -252,4 +254,41 @@ pub struct Channel {
     pub name: ChannelName,
     /// How it notifies.
     pub settings: Settings,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_labels_are_one_short_line() {
+        let (longest, longer) = ("ž".repeat(100), "ž".repeat(101));
+        for (text, fits) in
+            [("a b", true), (longest.as_str(), true), (&longer, false), ("a\nb", false), ("a\u{7f}", false), ("\u{85}", false)]
+        {
+            let parsed = [ProjectName::parse(text).is_ok(), ChannelName::parse(text).is_ok(), KeyLabel::parse(text).is_ok()];
+            assert_eq!(parsed, [fits; 3], "{text:?}");
+        }
+        assert!(ProjectName::parse("").is_err() && ChannelName::parse("").is_ok() && KeyLabel::parse("").is_ok());
+        assert_eq!(KeyLabel::parse(&longer), Err("a key's label has at most 100 characters"));
+        assert_eq!(KeyLabel::parse("\t"), Err("a key's label has no control characters"));
+    }
+
+    #[test]
+    fn a_use_is_noted_once_in_every_hour_of_the_clock() {
+        let used = Some(KeyUse { at: Moment::from_secs(7_199), from: [192, 0, 2, 1].into() });
+        let key = |used| Key {
+            id: KeyId(1),
+            project: ProjectId(1),
+            secret: Secret::ReadOnly(KeyHash([0; 32])),
+            label: KeyLabel::default(),
+            hint: "abcd".into(),
+            created: Moment::default(),
+            used,
+        };
+        for (secs, noted) in [(3_599, false), (3_600, true), (7_199, true), (7_200, false), (-1, false)] {
+            assert_eq!(key(used).is_noted(Moment::from_secs(secs)), noted, "{secs}");
+        }
+        assert!(!key(None).is_noted(Moment::default()));
+    }
 }
