@@ -251,6 +251,9 @@ fn files_are_short_and_say_why_they_exist() {
         if !source.text.starts_with("//! ") && !source.is_tests() {
             wrong.push(format!("{} does not open with a sentence that says why it exists", source.path));
         }
+        if source.path.ends_with("mod.rs") {
+            wrong.push(format!("{} is named after no module: a module `name` lies in `name.rs`", source.path));
+        }
     }
     expect_none(&wrong);
 }
