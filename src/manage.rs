@@ -12,12 +12,12 @@ pub use error::ManageError;
 use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome, Refusal};
 
-/// Has the writer do it, and waits until it is on disk.
+/// Has the writer carry out a command, and waits until it is on disk.
 async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageError> {
     match handle.call(command).await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
-        // What other refusals are about no command of this room contains.
+        // The other refusals are about checks and pings, which no command here names.
         Ok(Err(_)) => Err(ManageError::Gone),
         Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
     }

@@ -166,7 +166,7 @@ impl CheckState {
         expected.into_iter().chain(run).min_by_key(|(from, _)| *from)
     }
 
-    /// The status shown at `now`. It agrees with the stored one once [`CheckState::settle`] has been called for that moment, grace apart.
+    /// The status shown at `now`. After [`CheckState::settle`] for that moment it is the stored one, or grace while that is up.
     pub fn visible_status(&self, settings: &Settings, now: Moment) -> VisibleStatus {
         let grace = settings.grace.get();
         if self.run.is_some_and(|run| now >= run.start.plus_secs(grace)) {

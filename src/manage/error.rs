@@ -37,7 +37,7 @@ pub enum ManageError {
     Settings(SettingsError),
     /// It was removed between being found and being changed.
     Gone,
-    /// No key came of the random characters.
+    /// What was drawn at random is no key.
     NotDrawn,
     /// The writer did not answer; for [`Unavailable::Storage`] the change may or may not have been made.
     Unavailable(Unavailable),

@@ -38,7 +38,7 @@ fn first_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::ping::make_tables(transaction)
 }
 
-/// Version 2: rows of checks, keys, pings and flips that are written from here on have version 2, which release 0.1 cannot read. It
+/// Version 2: rows of checks, keys, pings and flips that are written from here on have version 2. Release 0.1 cannot read them, so it
 /// has to refuse the file. The rows that are there stay as they are. The bytes of their bodies are counted once.
 fn second_rows(transaction: &WriteTransaction) -> Result<(), StoreError> {
     let checkpoint = Arrival(meta::mark(transaction, Mark::CheckpointArrival)?);

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 
-/// A stored row. A change of its fields makes a new version: fields are added at the end, each with a serde default, which is what
-/// rows of earlier versions are read with.
+/// A stored row. A new field makes a new version. It is added at the end, with a serde default: the value that rows of earlier versions
+/// have.
 pub(super) trait Record<'a>: Serialize + Deserialize<'a> {
     /// The table, for messages.
     const TABLE: &'static str;

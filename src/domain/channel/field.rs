@@ -49,7 +49,7 @@ pub enum Need {
 }
 
 impl Field {
-    /// Whether its values are shown to nobody.
+    /// Whether its values are secret: lists show a mask in their place.
     pub fn is_secret(&self) -> bool {
         matches!(self.form, Form::Header)
     }

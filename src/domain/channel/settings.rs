@@ -9,10 +9,10 @@ use super::{Form, Kind, Need};
 /// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
 pub const MASK: &str = "***";
 
-/// Most keys that fit one pattern, such as `header.NAME`; no channel has use for as many.
+/// Keys that may fit one pattern, such as `header.NAME`: see [limits](crate::docs::limits).
 const MOST_OF_A_PATTERN: usize = 64;
 
-/// What a channel of some kind needs to notify. Each value is sound and so is the whole, what was left out has its default.
+/// What a channel of some kind needs to notify. Its kind takes each value, and all of them together. What was left out has its default.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     kind: &'static Kind,

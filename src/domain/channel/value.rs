@@ -59,7 +59,7 @@ pub(super) fn url(text: &str) -> Result<(), String> {
     }
     // The colon of the port is the last one, unless that is inside the brackets of an IPv6 address.
     let (host, port) = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).unwrap_or((authority, "80"));
-    let is_ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
+    let is_ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|literal| literal.parse::<Ipv6Addr>().is_ok());
     if !is_ipv6 && !is_host_name(host) {
         return Err("has no valid host; give a URL like https://example.org/hook".into());
     }
