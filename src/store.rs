@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
+pub use flip::PrunedFlips;
 pub use medium::{FILE_NAME, Medium};
 pub use meta::Mark;
 pub use ping::{PingCursor, PrunedKept, Swept};

@@ -8,13 +8,15 @@ mod project;
 
 pub use ping::SEARCHED_BYTES;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};
 use super::state::{Change, State};
 use crate::domain::check::CheckState;
 use crate::domain::flip::{Flip, LoggedFlip};
-use crate::domain::ids::{Arrival, CheckId, FlipNumber};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 
@@ -53,6 +55,8 @@ pub struct WorkingState {
     pub effects: Effects,
     /// Bytes of an HTTP ping's body that are stored.
     pub body_limit: usize,
+    /// Projects of which the log says that pings make no more checks there.
+    pub told_full: BTreeSet<ProjectId>,
 }
 
 type Applied = Result<Outcome, Refusal>;

@@ -5,6 +5,8 @@ mod checkpoint;
 mod sweep;
 
 use super::state::State;
+use crate::domain::flip::LoggedFlip;
+use crate::domain::ids::FlipNumber;
 use crate::domain::moment::Moment;
 use crate::store::{Batch, StoreError};
 use checkpoint::Checkpoint;
@@ -49,6 +51,8 @@ impl Default for Thresholds {
     }
 }
 
+/// Flips that are looked at in the time in which another row is written.
+const FLIPS_A_ROW: usize = 8;
 /// Flips are kept for the current month and so many full months before it: see [limits](crate::docs::limits).
 const FLIP_MONTHS: i64 = 2;
 
@@ -68,12 +72,15 @@ pub(super) struct Housekeeping {
     thresholds: Thresholds,
     checkpoint: Checkpoint,
     sweep: Sweep,
-    prune_flips: bool,
+    /// The next flip to be looked at, in a round that is going on.
+    next_flip: Option<FlipNumber>,
+    /// A damaged row of flips has been told.
+    told: bool,
 }
 
 impl Housekeeping {
     pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, held: Held) -> Self {
-        Self { thresholds, checkpoint: Checkpoint::new(checkpoint), sweep: Sweep::new(held), prune_flips: false }
+        Self { thresholds, checkpoint: Checkpoint::new(checkpoint), sweep: Sweep::new(held), next_flip: None, told: false }
     }
 
     /// Time for the hourly round: check rows are brought up to date, and what has died goes.
@@ -82,7 +89,7 @@ impl Housekeeping {
         if self.sweep.has_dead(state) {
             self.sweep.request();
         }
-        self.prune_flips = true;
+        self.next_flip = Some(FlipNumber(0));
     }
 
     /// From now on slices are as small as they can be: the space that one frees is what the next one needs.
@@ -99,12 +106,12 @@ impl Housekeeping {
     pub(super) fn everything(&mut self) {
         self.checkpoint.request();
         self.sweep.request();
-        self.prune_flips = true;
+        self.next_flip = Some(FlipNumber(0));
     }
 
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
-        self.checkpoint.pending() || self.sweep.pending() || self.prune_flips
+        self.checkpoint.pending() || self.sweep.pending() || self.next_flip.is_some()
     }
 
     /// Does one slice of whatever is due in a batch that has just appended so many `(pings, bytes of bodies)`; `false` when it wrote
@@ -124,17 +131,7 @@ impl Housekeeping {
         if !self.checkpoint.pending() || appended.0 > 0 {
             wrote |= self.sweep.slice(&slice, self.checkpoint.done.arrival)?;
         }
-        if self.prune_flips {
-            match self.prune_flips(batch, now) {
-                Ok(removed) => wrote |= removed > 0,
-                // A row that cannot be read must not keep new pings from being taken.
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::error!("old flips stay in the file: {error}");
-                    self.prune_flips = false;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        wrote |= self.prune_flips(batch, state, now)?;
         Ok(wrote)
     }
 
@@ -143,10 +140,18 @@ impl Housekeeping {
         self.checkpoint.whole(batch, state, newest)
     }
 
-    fn prune_flips(&mut self, batch: &Batch, now: Moment) -> Result<usize, StoreError> {
-        let slice = self.thresholds.slice;
-        let removed = batch.prune_flips(now.start_of_month(FLIP_MONTHS), self.checkpoint.done.flip, slice)?;
-        self.prune_flips = removed == slice;
-        Ok(removed)
+    /// Looks at the next flips, and removes those that are older than their months or of a check that is gone.
+    fn prune_flips(&mut self, batch: &Batch, state: &State, now: Moment) -> Result<bool, StoreError> {
+        let Some(next) = self.next_flip else { return Ok(false) };
+        let (most, before) = (FLIPS_A_ROW * self.thresholds.slice, now.start_of_month(FLIP_MONTHS));
+        let is_dead = |logged: &LoggedFlip| logged.flip.at < before || state.check(logged.check).is_none();
+        // What a start would replay stays.
+        let pruned = batch.prune_flips(next, self.checkpoint.done.flip, most, is_dead)?;
+        self.next_flip = pruned.next;
+        if let Some(error) = pruned.damaged.filter(|_| !self.told) {
+            self.told = true;
+            tracing::error!("it stays in the file: {error}");
+        }
+        Ok(pruned.removed > 0)
     }
 }

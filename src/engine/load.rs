@@ -1,7 +1,7 @@
 //! What is in the file becomes what is in memory: check rows are the checkpoint, and the pings and flips logged since then are applied
 //! to them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::apply::{Effects, Numbers, WorkingState};
@@ -68,7 +68,7 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         kept_bytes: snapshot.mark(Mark::KeptBytes)?,
     };
     Ok(Loaded {
-        working: WorkingState { state, numbers, effects: Effects::default(), body_limit },
+        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, told_full: BTreeSet::new() },
         // The sweep leaves the newest ping, so this is the latest of all.
         last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
         checkpoint,

@@ -15,6 +15,9 @@ use crate::store::{Snapshot, Store, StoreError};
 /// Pings in one list: see [limits](crate::docs::limits).
 const MOST_LISTED: u64 = 1000;
 
+/// Flips that are read from one snapshot. While one is open, pages that are freed are not used again, so the file grows.
+const FLIPS_AT_ONCE: usize = 1000;
+
 impl Handle {
     /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
@@ -34,10 +37,16 @@ impl Handle {
 
     /// The flips of a check, newest first, as long as they are not older than `from`.
     pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
-        self.read(|snapshot| {
-            let flips = snapshot.flips_of(check.id, check.state.last_flip)?.map(|row| row.map(|logged| logged.flip));
-            flips.take_while(|flip| !matches!(flip, Ok(flip) if flip.at < from)).collect()
-        })
+        let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
+        while let Some(last) = next {
+            let page = self.read(|snapshot| {
+                let page = snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE);
+                page.take_while(|row| !matches!(row, Ok(logged) if logged.flip.at < from)).collect::<Result<Vec<_>, _>>()
+            })?;
+            flips.extend(page.iter().map(|logged| logged.flip));
+            next = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
+        }
+        Ok(flips)
     }
 
     /// A test query of the database.

@@ -345,6 +345,10 @@ impl Writer {
     /// # Errors
     /// When the file cannot be written.
     pub fn tidy(mut self) -> Result<(), StoreError> {
+        while !self.memory.working.state.orphans().is_empty() {
+            self.apply_and_write(vec![Command::RemoveOrphans], Vec::new())?;
+            self.publish();
+        }
         self.make_room()?;
         self.checkpoint_whole()
     }

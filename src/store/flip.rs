@@ -92,6 +92,17 @@ pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreErro
     Ok(())
 }
 
+/// What a slice of pruning flips did.
+#[derive(Debug, Default)]
+pub struct PrunedFlips {
+    /// Rows removed.
+    pub removed: usize,
+    /// What is wrong with a row that cannot be read, if there was one.
+    pub damaged: Option<StoreError>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<FlipNumber>,
+}
+
 impl Batch {
     /// Adds flips to the log.
     pub fn append_flips<'a>(&self, flips: impl IntoIterator<Item = &'a (FlipNumber, LoggedFlip)>) -> Result<(), StoreError> {
@@ -115,23 +126,38 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes at most `most` flips from the old end, as long as they are older than `before` and not after `up_to`; how many it removed.
-    pub fn prune_flips(&self, before: Moment, up_to: FlipNumber, most: usize) -> Result<usize, StoreError> {
+    /// Looks at no more than `most` flips from number `from` on, none after `up_to`, and removes those that are `dead`. Each is looked at:
+    /// times need not be in order, since clocks are set. A row that cannot be read stays.
+    pub fn prune_flips(
+        &self,
+        from: FlipNumber,
+        up_to: FlipNumber,
+        most: usize,
+        dead: impl Fn(&LoggedFlip) -> bool,
+    ) -> Result<PrunedFlips, StoreError> {
+        let mut pruned = PrunedFlips::default();
+        if from > up_to {
+            return Ok(pruned);
+        }
         let mut table = self.transaction.open_table(FLIPS)?;
-        let mut last = None;
-        let mut count = 0;
-        for row in table.range(..=up_to.0)?.take(most) {
+        let mut gone = Vec::new();
+        for (seen, row) in table.range(from.0..=up_to.0)?.enumerate() {
             let (number, bytes) = row?;
-            if FlipRow::read(bytes.value())?.flip.at >= before {
+            if seen == most {
+                pruned.next = Some(FlipNumber(number.value()));
                 break;
             }
-            last = Some(number.value());
-            count += 1;
+            match FlipRow::read(bytes.value()) {
+                Ok(logged) if dead(&logged) => gone.push(number.value()),
+                Ok(_) => {}
+                Err(error) => pruned.damaged = Some(error),
+            }
         }
-        if let Some(last) = last {
-            table.retain_in(..=last, |_, _| false)?;
+        pruned.removed = gone.len();
+        if let (Some(first), Some(last)) = (gone.first(), gone.last()) {
+            table.retain_in(*first..=*last, |number, _| gone.binary_search(&number).is_err())?;
         }
-        Ok(count)
+        Ok(pruned)
     }
 }
 

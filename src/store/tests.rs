@@ -299,6 +299,27 @@ fn rows_that_do_not_lead_back_are_errors() {
 }
 
 #[test]
+fn a_flip_that_cannot_be_read_or_lies_in_the_future_keeps_no_other_in_the_file() {
+    let store = filled();
+    write(&store, |batch| batch.append_flips(&[(2, 9_999_999), (3, 50), (5, 60), (6, 100)].map(|(n, at)| (FlipNumber(n), flip(6, 0, at)))));
+    write(&store, |batch| {
+        batch.transaction.open_table(table("flips"))?.insert(4, b"what".as_slice())?;
+        Ok(())
+    });
+    let mut pruned = crate::store::PrunedFlips::default();
+    write(&store, |batch| {
+        pruned = batch.prune_flips(FlipNumber(2), FlipNumber(9), 9, |logged| logged.flip.at < Moment::from_secs(99))?;
+        Ok(())
+    });
+    assert!(matches!(pruned.damaged, Some(StoreError::Corrupt { table: "flips", .. })));
+    assert_eq!((pruned.removed, pruned.next), (2, None));
+    let batch = store.batch().unwrap();
+    let flips = batch.transaction.open_table(table("flips")).unwrap();
+    let left: Vec<_> = flips.range(2..).unwrap().map(|row| row.unwrap().0.value()).collect();
+    assert_eq!(left, [2, 4, 6]);
+}
+
+#[test]
 fn single_values_of_another_size_are_errors() {
     const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
     let put = |name: &str, bytes: &[u8]| {

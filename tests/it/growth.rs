@@ -1,10 +1,14 @@
 //! What the file holds, and for how long: it grows with what is kept, not with what came in.
 
-use overdue::domain::ids::CheckId;
+use overdue::domain::ids::{CheckId, FlipNumber, ProjectId};
+use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
-use overdue::engine::command::{Command, Outcome, Unavailable};
+use overdue::domain::project::{KeyLabel, PingKey, Secret};
+use overdue::domain::text::Slug;
+use overdue::engine::command::{CheckNames, Command, NewKey, Outcome, PingRequest, Refusal, Target, Unavailable};
 use overdue::engine::{self, Config, Thresholds};
 use overdue::store::{FILE_NAME, Medium, Store};
+use uuid::Uuid;
 
 use crate::support::build::ping;
 use crate::support::disk::Disk;
@@ -92,6 +96,11 @@ fn a_tidied_file_has_nothing_dead() {
     writer.tidy().unwrap();
     let (log, kept) = entries(&disk.medium());
     assert_eq!(log + kept, 3);
+    // A project is as dead as a check.
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.done(Command::DeleteProject(ProjectId(1)));
+    engine.writer.tidy().unwrap();
+    assert_eq!((entries(&disk.medium()), Store::open(&disk.medium()).unwrap().snapshot().unwrap().checks().unwrap().count()), ((1, 0), 0));
 }
 
 #[test]
@@ -116,4 +125,85 @@ fn a_full_disk_heals_by_itself_when_something_is_dead() {
     assert!((1..100).contains(&refused), "{refused} of 400 pings refused");
     assert!(engine.handle.is_writable() || engine.writer.step(false) == Ok(true));
     assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 2);
+}
+
+#[test]
+fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_them() {
+    const DAY: i64 = 24 * HOUR;
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(3);
+    let ids = [7, 8].map(|uuid| engine.check(uuid));
+    let [id, deleted] = ids;
+    let flap = |engine: &mut Engine, uuid: u128, times: u32| {
+        for _ in 0..times {
+            engine.batch([Kind::Fail, Kind::Success].map(|kind| ping(uuid, kind, "")));
+        }
+    };
+    flap(&mut engine, 7, 1000);
+    flap(&mut engine, 8, 10);
+    // A row with a time that has not come, as it is left by a clock that stood ahead, before all others.
+    drop(engine);
+    let store = Store::open(&disk.medium()).unwrap();
+    let batch = store.batch().unwrap();
+    let mut ahead = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().next().unwrap().unwrap();
+    ahead.1.flip.at = ahead.1.flip.at.plus_secs(1000 * DAY);
+    batch.append_flips(&[ahead]).unwrap();
+    batch.commit().unwrap();
+    drop(store);
+
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.clock.advance_secs(35 * DAY);
+    flap(&mut engine, 7, 1000);
+    let count = |engine: &Engine, from: Moment| engine.handle.flips(&engine.seen(id), from).unwrap().len();
+    let middle = engine.handle.now();
+    // The second part began with a check that had gone down in silence.
+    assert_eq!((count(&engine, Moment::default()), count(&engine, middle)), (4000, 1999));
+    engine.done(Command::DeleteCheck(deleted));
+    engine.clock.advance_secs(HOUR + 1);
+    idle(&mut engine);
+    assert_eq!(count(&engine, Moment::default()), 4000);
+    engine.clock.advance_secs(62 * DAY);
+    idle(&mut engine);
+    // One more: the silence since.
+    assert_eq!(count(&engine, Moment::default()), 2000);
+    drop(engine);
+    let store = Store::open(&disk.medium()).unwrap();
+    let left: Vec<_> = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().map(|row| row.unwrap().1).collect();
+    assert!(left.iter().all(|logged| logged.check == id), "flips of a deleted check are left");
+    assert_eq!(left.len(), 2001);
+}
+
+#[test]
+fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(3);
+    let key = PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap();
+    let ping_key = NewKey { project: ProjectId(1), secret: Secret::Ping(key.clone()), label: KeyLabel::default(), hint: "".into() };
+    engine.done(Command::CreateKey(Box::new(ping_key)));
+    let create = |number: u128| {
+        let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
+        let slug = Slug::parse(&format!("s{number}")).unwrap();
+        match ping(0, Kind::Success, "") {
+            Command::Ping(request) => {
+                let target = Target::Slug { key: key.clone(), slug, create: Some(names) };
+                Command::Ping(Box::new(PingRequest { target, ..*request }))
+            }
+            other => other,
+        }
+    };
+    let set = |limit| Command::SetProject { project: ProjectId(1), name: None, check_limit: Some(limit), ping_log_limit: None };
+    engine.check(1 << 100);
+    for numbers in [1..6000, 6000..10_000] {
+        let answers = engine.batch(numbers.map(create));
+        assert!(answers.iter().all(|answer| *answer == Ok(Ok(Outcome::PingedNew))));
+    }
+    let full = vec![Ok(Err(Refusal::NotFound)); 2];
+    assert_eq!(engine.batch([create(10_001), create(10_002)]), full);
+    // The API goes on, and a limit counts in place of this one.
+    engine.check(1 << 101);
+    engine.done(set(Some(6000)));
+    assert_eq!(engine.done(create(10_003)), Outcome::PingedNew);
+    engine.done(set(Some(5000)));
+    assert_eq!(engine.batch([create(10_004), create(10_005)]), full);
 }

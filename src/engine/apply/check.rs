@@ -22,7 +22,7 @@ impl WorkingState {
         if let Some(id) = found {
             return self.update_check(id, edit, now);
         }
-        self.room_for_check(project, 1)?;
+        self.room_for_check(project, |limit| limit)?;
         let channels = self.edited_channels(project, &mut edit)?;
         let settings = edit.applied(&Settings::default(), channels);
         Ok(Outcome::Created(Box::new(self.insert_check(project, names, settings, now))))
@@ -67,14 +67,12 @@ impl WorkingState {
         Outcome::Done
     }
 
-    /// Refuses when the project has `factor` times its check limit already.
-    pub(super) fn room_for_check(&self, project: ProjectId, factor: usize) -> Result<(), Refusal> {
+    /// Refuses when the project has as many checks already as `most` makes of its check limit.
+    pub(super) fn room_for_check(&self, project: ProjectId, most: impl FnOnce(Option<usize>) -> Option<usize>) -> Result<(), Refusal> {
         let project_state = self.state.project(project).ok_or(Refusal::NotFound)?;
-        match project_state.project.check_limit {
-            // A u32 fits a usize on every target with sockets.
-            Some(limit) if project_state.checks.len() >= factor.saturating_mul(limit as usize) => Err(Refusal::CheckLimit),
-            _ => Ok(()),
-        }
+        // A u32 fits a usize on every target with sockets.
+        let most = most(project_state.project.check_limit.map(|limit| limit as usize));
+        if most.is_some_and(|most| project_state.checks.len() >= most) { Err(Refusal::CheckLimit) } else { Ok(()) }
     }
 
     pub(super) fn insert_check(&mut self, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {

@@ -10,12 +10,15 @@ use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::check::Settings;
 use crate::domain::edit::ChannelChoice;
-use crate::domain::ids::{Arrival, CheckId};
+use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Meaning, Method, Ping};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
+/// Checks of a project without a check limit beyond which pings make no more: a ping key is easily copied. See
+/// [limits](crate::docs::limits).
+const MOST_MADE_BY_PINGS: usize = 10_000;
 /// Bytes that one mail puts into the log at the most, in equal parts for its checks: see [limits](crate::docs::limits).
 const MAIL_BYTES: usize = 64 << 20;
 /// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
@@ -87,14 +90,32 @@ impl WorkingState {
         let Target::Slug { key, slug, create: Some(names) } = target else { return Err(Refusal::NotFound) };
         let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
         // Pings may go to twice the limit that the API has.
-        self.room_for_check(project, 2).map_err(|_| Refusal::NotFound)?;
+        let most = |limit: Option<usize>| Some(limit.map_or(MOST_MADE_BY_PINGS, |limit| limit.saturating_mul(2)));
+        if self.room_for_check(project, most).is_err() {
+            self.tell_full(project);
+            return Err(Refusal::NotFound);
+        }
         let settings = Settings {
             name: Name::parse(slug.as_str()).unwrap_or_default(),
             slug,
             channels: self.chosen_channels(project, &ChannelChoice::All)?,
             ..Settings::default()
         };
+        self.told_full.remove(&project);
         Ok((self.insert_check(project, names, settings, now).id, true))
+    }
+
+    /// The answer to a ping does not say that its project is full, so the log does, once until it has room again.
+    fn tell_full(&mut self, project: ProjectId) {
+        if let Some(project_state) = self.state.project(project)
+            && self.told_full.insert(project)
+        {
+            let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
+            tracing::warn!(
+                "pings make no more checks in the project \"{name}\", which has {count}: delete some, or raise the limit with \
+                 `overdue project set --check-limit`"
+            );
+        }
     }
 }
 
