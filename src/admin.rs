@@ -1,7 +1,8 @@
-//! The door for whoever administers the service: projects, keys and channels, asked for by the command line.
+//! The door for whoever administers the service: projects, keys, channels and checks, asked for by the command line.
 //!
 //! While a server runs it listens on a Unix socket in the data directory; without one the command opens the database itself. Both ways
-//! end in [`perform()`]. On the socket each request and each reply is one JSON object on a line, its version first.
+//! end in [`perform()`]. On the socket each request is one JSON object on a line, its version first, and is answered
+//! by one line or by several. A connection takes one request after another.
 
 mod client;
 mod line;
@@ -10,8 +11,9 @@ mod request;
 mod socket;
 
 pub use client::{AskError, ask};
-pub use perform::perform;
-pub use request::{ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request};
+pub use perform::{Answer, Listing, perform};
+pub use request::check;
+pub use request::{ChannelRow, CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
 pub use socket::{Socket, SocketError};
 
 /// The name of the socket within the data directory.

@@ -4,6 +4,7 @@
 //! that border nothing is looked at again.
 
 mod channel;
+mod check;
 mod compact;
 mod data;
 mod key;
@@ -50,10 +51,13 @@ enum Command {
     /// Make, list, change and delete notification channels
     #[command(subcommand)]
     Channel(ChannelCommand),
+    /// Make, list, change, pause and delete checks, and show what became of them
+    #[command(subcommand)]
+    Check(check::CheckCommand),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
-    Compact,
+    Compact(shared::Json),
 }
 
 /// Why a command failed: one line for a person, and the exit status.
@@ -84,11 +88,20 @@ impl Failure {
 struct Question {
     request: Request,
     json: bool,
+    /// The one row of the answer is shown with all its fields.
+    whole: bool,
+}
+
+impl Question {
+    /// A question whose answer is shown as JSON or as a table.
+    fn shown(request: Request, json: bool) -> Self {
+        Self { request, json, whole: false }
+    }
 }
 
 impl From<Request> for Question {
     fn from(request: Request) -> Self {
-        Self { request, json: false }
+        Self::shown(request, false)
     }
 }
 
@@ -135,11 +148,12 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
         Command::Key(command) => ask(&data()?, command.into()),
         Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
         Command::Channel(ChannelCommand::Manage(command)) => ask(&data()?, command.question()?),
+        Command::Check(command) => ask(&data()?, command.into()),
         Command::Schedule(args) => {
             let now = Clock::System.now();
             schedule::run(&args, now, io::stdin().lock(), io::stdout().lock(), io::stderr().lock()).map_err(Failure::other)
         }
-        Command::Compact => compact::run(&data()?),
+        Command::Compact(shared::Json { json }) => compact::run(&data()?, json),
     }
 }
 
@@ -151,12 +165,17 @@ fn reply(data: &Path, request: Request) -> Result<Reply, Failure> {
 
 /// Asks and shows the answer.
 fn ask(data: &Path, question: Question) -> Result<(), Failure> {
-    let Question { request, json } = question;
+    let Question { request, json, whole } = question;
     let shown = match reply(data, request)? {
         Reply::Done => Ok(()),
-        Reply::Made(text) => table::lines(&[text]),
+        Reply::Made(uuid) => table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
+        Reply::MadeKey(made) => table::made(&made.key, &made, json),
         Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
         Reply::Keys(rows) => table::show(&rows, json, &key::HEADINGS, key::cells),
+        Reply::Checks(rows) if whole => table::show_whole(&rows, json),
+        Reply::Checks(rows) => table::show(&rows, json, &check::HEADINGS, check::cells),
+        Reply::Pings(rows) => table::show(&rows, json, &check::PING_HEADINGS, check::ping_cells),
+        Reply::Flips(rows) => table::show(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
         Reply::Channels(rows) => table::show(&rows, json, &["UUID", "PROJECT", "KIND", "NAME", "SETTINGS"], channel::cells),
         Reply::Invalid(reason) => return Err(Failure::usage(reason)),
         Reply::Refused(reason) => return Err(Failure::other(reason)),

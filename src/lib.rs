@@ -10,7 +10,7 @@
 //! | 8 | [`cli`] | every subcommand and flag, once: help, env name, default |
 //! | 7 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
 //! | 6 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
-//! | 5 | [`manage`] | projects, keys and channels: found, made, changed, removed; their names and secrets are drawn here |
+//! | 5 | [`manage`] | projects, keys, channels and checks: found, made, changed, removed; their names and secrets are drawn here |
 //! | 5 | `accept`, [`connection_threads`] | what the doors share: accepting connections, and the threads that run those of HTTP |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
@@ -32,7 +32,7 @@
 //! | What does a start read, and in which order? | `engine::load` |
 //! | What is in the file? | [`store`], one file for each kind of row |
 //! | Who may do what with which key? | `http::api::auth` |
-//! | How are projects, keys and channels made? | [`manage`] |
+//! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |

@@ -1,8 +1,9 @@
-//! What administrators do with projects, keys and channels, once for every door that offers it.
+//! What administrators do with projects, keys, channels and checks, once for every door that offers it.
 //!
 //! Names and secrets are drawn here. What a function makes or changes is on disk when it returns.
 
 pub mod channel;
+pub mod check;
 mod error;
 pub mod key;
 pub mod project;
@@ -17,8 +18,8 @@ async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageErro
     match handle.call(command).await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
-        // The other refusals are about checks and pings, which no command here names.
-        Ok(Err(_)) => Err(ManageError::Gone),
+        Ok(Err(Refusal::NotFound)) => Err(ManageError::Gone),
+        Ok(Err(refusal)) => Err(ManageError::Refused(refusal)),
         Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
     }
 }

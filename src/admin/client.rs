@@ -20,8 +20,8 @@ use crate::store::{FILE_NAME, Medium, StoreError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of a reply; a list of a hundred thousand channels is shorter.
-const MOST_BYTES: u64 = 64 << 20;
+/// Bytes of a line of a reply. What release 0.1 took of a check makes longer ones than lists are cut into.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Why there is no reply.
 #[derive(Debug)]
@@ -76,10 +76,15 @@ enum Way {
 pub async fn ask(directory: &Path, request: Request) -> Result<Reply, AskError> {
     let silent = |_| AskError::Silent(directory.into());
     match timeout(PATIENCE, way(directory, matches!(request, Request::CreateProject { .. }))).await.map_err(silent)?? {
-        Way::Server(stream) => timeout(PATIENCE, exchange(stream, &request, directory)).await.map_err(silent)?,
+        Way::Server(stream) => exchange(stream, &request, directory).await,
         Way::Database(handle, writer) => {
             let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
-            let reply = perform(&handle, request).await;
+            let (mut reply, mut rest) = perform(&handle, request).await;
+            while let Some(listing) = rest {
+                let (next, after) = listing.page(&handle);
+                joined(&mut reply, next)?;
+                rest = after;
+            }
             handle.close();
             running.join().map_err(|_| AskError::Thread)?;
             Ok(reply)
@@ -118,14 +123,32 @@ fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
     engine::open(engine::Config::new(medium, 0))
 }
 
+/// Sends the request and reads all lines of the answer.
 async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -> Result<Reply, AskError> {
     let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
+    let silent = |_| AskError::Silent(directory.into());
     let request = line::encode(request).map_err(|error| refused(error.into()))?;
-    stream.write_all(&request).await.map_err(refused)?;
-    let mut line = Vec::new();
-    BufReader::new(stream).take(MOST_BYTES).read_until(b'\n', &mut line).await.map_err(refused)?;
-    if !line.ends_with(b"\n") {
-        return Err(AskError::HungUp);
+    timeout(PATIENCE, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;
+    let mut stream = BufReader::new(stream);
+    let mut answer: Option<Reply> = None;
+    loop {
+        let mut line = Vec::new();
+        let reading = async { (&mut stream).take(MOST_BYTES).read_until(b'\n', &mut line).await };
+        timeout(PATIENCE, reading).await.map_err(silent)?.map_err(refused)?;
+        if !line.ends_with(b"\n") {
+            return Err(AskError::HungUp);
+        }
+        let (reply, more) = line::decode(&line).map_err(AskError::Unreadable)?;
+        match &mut answer {
+            None => answer = Some(reply),
+            Some(first) => joined(first, reply)?,
+        }
+        if !more && let Some(answer) = answer {
+            return Ok(answer);
+        }
     }
-    line::decode(&line).map_err(AskError::Unreadable)
+}
+
+fn joined(first: &mut Reply, next: Reply) -> Result<(), AskError> {
+    first.append(next).map_err(|_| AskError::Unreadable("the pieces of an answer do not belong together".into()))
 }

@@ -1,14 +1,21 @@
-//! A message as it stands on the socket: one JSON object on a line, the version first.
+//! A message as it stands on the socket: one JSON object on a line, the version first. A list that is longer than a line goes in pieces.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::request::{Reply, Request};
+
 /// The version of requests and replies. Both ends must speak the same: they are of one release, or one is told.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Bytes of a line: of a request at most, of a list that is answered as far as its rows can be parted.
+pub(super) const MOST_BYTES: usize = 256 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
     version: u32,
+    /// Another line belongs to the same answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
     message: T,
 }
 
@@ -17,15 +24,32 @@ struct AnyLine {
     version: u32,
 }
 
-/// The line of a message, its end included.
-pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let mut line = serde_json::to_vec(&Line { version: VERSION, message })?;
+/// The line of a request, its end included.
+pub(super) fn encode(request: &Request) -> Result<Vec<u8>, serde_json::Error> {
+    write(request, false)
+}
+
+/// The lines of a reply; `more`: others follow them.
+pub(super) fn encode_reply(mut reply: Reply, more: bool) -> Result<Vec<Vec<u8>>, serde_json::Error> {
+    let line = write(&reply, more)?;
+    if line.len() > MOST_BYTES
+        && let Some(rest) = reply.split_off()
+    {
+        let mut lines = encode_reply(reply, true)?;
+        lines.extend(encode_reply(rest, more)?);
+        return Ok(lines);
+    }
+    Ok(vec![line])
+}
+
+fn write(message: &impl Serialize, more: bool) -> Result<Vec<u8>, serde_json::Error> {
+    let mut line = serde_json::to_vec(&Line { version: VERSION, more, message })?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The message of a line, or what is wrong with it.
-pub(super) fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+/// The message of a line and whether more lines belong to it, or what is wrong with it.
+pub(super) fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<(T, bool), String> {
     // The version first: of another one nothing else is known.
     let AnyLine { version } = serde_json::from_slice(line).map_err(|error| format!("not a line of the admin protocol: {error}"))?;
     if version != VERSION {
@@ -33,13 +57,14 @@ pub(super) fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
             "the other end speaks version {version} of the admin protocol, this one version {VERSION}: use the command and the server of one release"
         ));
     }
-    let Line { message, .. } = serde_json::from_slice(line).map_err(|error| format!("not a message of the admin protocol: {error}"))?;
-    Ok(message)
+    let Line { message, more, .. } =
+        serde_json::from_slice(line).map_err(|error| format!("not a message of the admin protocol: {error}"))?;
+    Ok((message, more))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::{CheckLimit, Reply, Request};
+    use super::super::request::{CheckLimit, ProjectRow};
     use super::*;
     use crate::domain::project::ProjectName;
 
@@ -49,11 +74,30 @@ mod tests {
         let line = String::from_utf8(encode(&request).unwrap()).unwrap();
         assert_eq!(
             line,
-            "{\"version\":2,\"message\":{\"create_project\":{\"name\":\"a\",\"check_limit\":{\"at\":3},\"ping_log_limit\":5}}}\n"
+            "{\"version\":3,\"message\":{\"create_project\":{\"name\":\"a\",\"check_limit\":{\"at\":3},\"ping_log_limit\":5}}}\n"
         );
-        assert!(matches!(decode(line.as_bytes()), Ok(Request::CreateProject { ping_log_limit: 5, .. })));
-        let newer = line.replace("\"version\":2", "\"version\":3");
-        assert!(decode::<Request>(newer.as_bytes()).err().unwrap().contains("speaks version 3"));
+        assert!(matches!(decode(line.as_bytes()), Ok((Request::CreateProject { ping_log_limit: 5, .. }, false))));
+        let newer = line.replace("\"version\":3", "\"version\":4");
+        assert!(decode::<Request>(newer.as_bytes()).err().unwrap().contains("speaks version 4"));
+    }
+
+    #[test]
+    fn a_long_list_goes_in_pieces() {
+        let row = |checks| ProjectRow { uuid: uuid::Uuid::nil(), name: "x".repeat(50_000), checks, check_limit: None, ping_log_limit: 1 };
+        let lines = encode_reply(Reply::Projects((0..20).map(row).collect()), false).unwrap();
+        assert!(lines.len() > 3 && lines.iter().all(|line| line.len() <= MOST_BYTES));
+        let (mut whole, mut more) = decode::<Reply>(&lines[0]).unwrap();
+        for line in &lines[1..] {
+            assert!(more);
+            let (piece, follows) = decode(line).unwrap();
+            whole.append(piece).ok().unwrap();
+            more = follows;
+        }
+        let Reply::Projects(rows) = whole else { panic!("another reply") };
+        assert_eq!((rows.iter().map(|row| row.checks).collect::<Vec<_>>(), more), ((0..20).collect(), false));
+        // A row is never parted.
+        let huge = ProjectRow { name: "x".repeat(MOST_BYTES), ..row(1) };
+        assert_eq!(encode_reply(Reply::Projects(vec![huge]), false).unwrap().len(), 1);
     }
 
     #[test]
@@ -67,7 +111,7 @@ mod tests {
             (channel(r#"["fax",[]]"#), "no such kind"),
             (channel(r#"["email",[]]"#), "to is missing"),
         ] {
-            let error = decode::<Request>(format!(r#"{{"version":2,"message":{message}}}"#).as_bytes()).err().unwrap();
+            let error = decode::<Request>(format!(r#"{{"version":3,"message":{message}}}"#).as_bytes()).err().unwrap();
             assert!(error.contains(part), "{message}: {error}");
         }
         for line in ["", "null", "{}", "[1]", "{\"version\":\"1\"}"] {

@@ -1,30 +1,36 @@
 //! Carries out a request, for the socket and for a command that has the database to itself alike: it becomes a call of `manage`, and what
 //! comes of that becomes a reply.
 
-use super::request::{ChannelRow, CheckLimit, KeyRow, ProjectRow, Reply, Request};
-use crate::domain::ids::ProjectId;
+mod checks;
+
+use super::request::{ChannelRow, CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
+use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::Secret;
 use crate::engine::Handle;
 use crate::manage::project::Changes;
 use crate::manage::{self, ManageError};
+pub use checks::Listing;
+
+/// A reply, and how a list goes on if this is only its first piece.
+pub type Answer = (Reply, Option<Listing>);
 
 /// Does what is asked and says what came of it.
-pub async fn perform(handle: &Handle, request: Request) -> Reply {
+pub async fn perform(handle: &Handle, request: Request) -> Answer {
     answer(handle, request).await.unwrap_or_else(|error| match error {
-        ManageError::Settings(error) => Reply::Invalid(error.to_string()),
-        error => Reply::Refused(error.to_string()),
+        ManageError::Settings(error) => (Reply::Invalid(error.to_string()), None),
+        error => (Reply::Refused(error.to_string()), None),
     })
 }
 
-async fn answer(handle: &Handle, request: Request) -> Result<Reply, ManageError> {
+async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError> {
     let id = |project: &str| manage::project::find(handle, project).map(|project| project.id);
     let any = |project: Option<String>| project.as_deref().map(id).transpose();
     let find_channel = |project, channel: &str| manage::channel::find(handle, any(project)?, channel);
-    match request {
+    let reply = match request {
         Request::CreateProject { name, check_limit, ping_log_limit } => {
             let project = manage::project::create(handle, name, check_limit.get(), ping_log_limit).await?;
-            Ok(Reply::Made(project.uuid.to_string()))
+            Ok(Reply::Made(project.uuid))
         }
         Request::SetProject { project, name, check_limit, ping_log_limit } => {
             let changes = Changes { name, check_limit: check_limit.map(CheckLimit::get), ping_log_limit };
@@ -32,12 +38,15 @@ async fn answer(handle: &Handle, request: Request) -> Result<Reply, ManageError>
         }
         Request::DeleteProject { project } => manage::project::delete(handle, id(&project)?).await.map(|()| Reply::Done),
         Request::ListProjects {} => Ok(list_projects(handle)),
-        Request::CreateKey { project, access, label } => manage::key::create(handle, id(&project)?, access, label).await.map(Reply::Made),
+        Request::CreateKey { project, access, label } => {
+            let (KeyId(id), key) = manage::key::create(handle, id(&project)?, access, label).await?;
+            Ok(Reply::MadeKey(MadeKey { id, key }))
+        }
         Request::RevokeKey { id } => manage::key::revoke(handle, id).await.map(|()| Reply::Done),
         Request::ListKeys { project, show_ping_keys } => Ok(list_keys(handle, any(project)?, show_ping_keys)),
         Request::CreateChannel { project, name, settings } => {
             let channel = manage::channel::create(handle, id(&project)?, name, settings).await?;
-            Ok(Reply::Made(channel.uuid.to_string()))
+            Ok(Reply::Made(channel.uuid))
         }
         Request::SetChannel { project, channel, name, settings } => {
             let channel = find_channel(project, &channel)?;
@@ -48,7 +57,17 @@ async fn answer(handle: &Handle, request: Request) -> Result<Reply, ManageError>
             manage::channel::delete(handle, channel.id).await.map(|()| Reply::Done)
         }
         Request::ListChannels { project, show_settings } => Ok(list_channels(handle, any(project)?, show_settings)),
-    }
+        Request::CreateCheck { project, edit, unique } => {
+            let check = manage::check::create(handle, id(&project)?, *edit, unique).await?;
+            Ok(Reply::Made(check.uuid))
+        }
+        Request::OfCheck { project, check, what } => {
+            let check = manage::check::find(handle, any(project)?, &check)?;
+            checks::answer(handle, check, what).await
+        }
+        Request::ListChecks { project, tags } => return Ok(Listing::new(any(project)?, tags).page(handle)),
+    };
+    reply.map(|reply| (reply, None))
 }
 
 fn list_projects(handle: &Handle) -> Reply {

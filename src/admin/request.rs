@@ -2,6 +2,8 @@
 //!
 //! Requests and replies may hold secrets, so they have no `Debug`.
 
+pub mod check;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -9,9 +11,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::channel::{Kind, Settings};
+use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
+use check::{CheckRow, FlipRow, PingRow};
 
-/// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only one, its name.
+/// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only
+/// one, its name; a check by its UUID, slug or name.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", rename_all_fields = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "fields are named like the flags of the command line, where each is explained")]
@@ -67,6 +72,38 @@ pub enum Request {
     DeleteChannel { project: Option<String>, channel: String },
     /// The channels of a project or of all, oldest first.
     ListChannels { project: Option<String>, show_settings: bool },
+    /// Makes a check, or changes the one that agrees with it on all of `unique`; answered with its UUID.
+    CreateCheck {
+        project: String,
+        #[serde(with = "check::edit")]
+        edit: Box<Edit>,
+        #[serde(with = "check::unique")]
+        unique: Vec<UniqueField>,
+    },
+    /// The checks of a project or of all that have all of these tags, oldest first.
+    ListChecks { project: Option<String>, tags: Vec<String> },
+    /// Something about one check.
+    OfCheck { project: Option<String>, check: String, what: OfCheck },
+}
+
+/// What is asked about one check.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum OfCheck {
+    /// It with all its fields.
+    Show,
+    /// A change; what is `None` stays.
+    Set(#[serde(with = "check::edit")] Box<Edit>),
+    /// That it is paused.
+    Pause,
+    /// That it is resumed.
+    Resume,
+    /// That it is removed with all that was logged of it.
+    Delete,
+    /// Its pings, newest first.
+    Pings,
+    /// Its flips, newest first.
+    Flips,
 }
 
 /// How many checks a project may have.
@@ -97,24 +134,73 @@ impl CheckLimit {
     }
 }
 
-/// What is answered.
+/// What is answered. Lists are answered in pieces.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// It is done and there is nothing to tell.
     Done,
-    /// The UUID of what was made, or the key that was made.
-    Made(String),
+    /// The UUID of what was made.
+    Made(Uuid),
+    /// The key that was made.
+    MadeKey(MadeKey),
     /// See [`Request::ListProjects`].
     Projects(Vec<ProjectRow>),
     /// See [`Request::ListKeys`].
     Keys(Vec<KeyRow>),
     /// See [`Request::ListChannels`].
     Channels(Vec<ChannelRow>),
+    /// See [`Request::ListChecks`] and [`OfCheck::Show`].
+    Checks(Vec<CheckRow>),
+    /// See [`OfCheck::Pings`].
+    Pings(Vec<PingRow>),
+    /// See [`OfCheck::Flips`].
+    Flips(Vec<FlipRow>),
     /// The request can never be right; the reason says what to change in it.
     Invalid(String),
     /// The request does not fit what there is, or cannot be carried out now; the reason says what to do.
     Refused(String),
+}
+
+impl Reply {
+    /// Adds the next piece of a list to the first; a piece of something else is given back.
+    pub(super) fn append(&mut self, next: Self) -> Result<(), Self> {
+        match (self, next) {
+            (Self::Projects(rows), Self::Projects(more)) => rows.extend(more),
+            (Self::Keys(rows), Self::Keys(more)) => rows.extend(more),
+            (Self::Channels(rows), Self::Channels(more)) => rows.extend(more),
+            (Self::Checks(rows), Self::Checks(more)) => rows.extend(more),
+            (Self::Pings(rows), Self::Pings(more)) => rows.extend(more),
+            (Self::Flips(rows), Self::Flips(more)) => rows.extend(more),
+            (_, next) => return Err(next),
+        }
+        Ok(())
+    }
+
+    /// Takes away the second half of a list of more than one row.
+    pub(super) fn split_off(&mut self) -> Option<Self> {
+        fn half<T>(rows: &mut Vec<T>) -> Option<Vec<T>> {
+            (rows.len() > 1).then(|| rows.split_off(rows.len() / 2))
+        }
+        match self {
+            Self::Projects(rows) => half(rows).map(Self::Projects),
+            Self::Keys(rows) => half(rows).map(Self::Keys),
+            Self::Channels(rows) => half(rows).map(Self::Channels),
+            Self::Checks(rows) => half(rows).map(Self::Checks),
+            Self::Pings(rows) => half(rows).map(Self::Pings),
+            Self::Flips(rows) => half(rows).map(Self::Flips),
+            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::Invalid(_) | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// A key that was made. An API key cannot be shown again.
+#[derive(Serialize, Deserialize)]
+pub struct MadeKey {
+    /// What `key revoke` takes.
+    pub id: u64,
+    /// The key.
+    pub key: String,
 }
 
 /// A project in a list.

@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::line;
+use super::line::{self, MOST_BYTES};
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
 use crate::accept::{Listener, accept, stopped};
@@ -20,11 +20,12 @@ use crate::engine::Handle;
 
 /// Connections at the same time. More wait to be accepted.
 const MOST_CONNECTIONS: usize = 16;
-/// Bytes of a request; the largest that makes sense sets a webhook with a body and many headers.
-const MOST_BYTES: u64 = 256 << 10;
 /// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
 /// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may take to read a line of a reply when the server stops.
+const HASTE: Duration = Duration::from_millis(250);
 
 /// Why there is no socket.
 #[derive(Debug)]
@@ -104,28 +105,49 @@ impl Listener for Socket {
     }
 }
 
-/// Answers one request after another.
+/// Has the client take a line in time; little time is left when the server stops.
+async fn taken<T>(writing: impl Future<Output = T>, stop: &mut watch::Receiver<bool>) -> Option<T> {
+    let stopping = async {
+        stopped(stop).await;
+        tokio::time::sleep(HASTE).await;
+    };
+    tokio::select! {
+        written = timeout(PATIENCE, writing) => written.ok(),
+        () = stopping => None,
+    }
+}
+
+/// Answers one request after another. A list is made as fast as it is read.
 async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Receiver<bool>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     loop {
         let mut line = Vec::new();
-        let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES).read_until(b'\n', &mut line)).await };
+        let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES as u64).read_until(b'\n', &mut line)).await };
         let arrived = tokio::select! {
             arrived = reading => matches!(arrived, Ok(Ok(_))),
             () = stopped(&mut stop) => false,
         };
-        let (whole, too_long) = (line.ends_with(b"\n"), line.len() as u64 == MOST_BYTES);
-        let reply = match arrived {
+        let (whole, too_long) = (line.ends_with(b"\n"), line.len() == MOST_BYTES);
+        let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
-                Ok(request) => perform(&handle, request).await,
-                Err(reason) => Reply::Invalid(reason),
+                Ok((request, _)) => perform(&handle, request).await,
+                Err(reason) => (Reply::Invalid(reason), None),
             },
-            true if too_long => Reply::Invalid(format!("a request has at most {MOST_BYTES} bytes")),
+            true if too_long => (Reply::Invalid(format!("a request has at most {MOST_BYTES} bytes")), None),
             _ => return,
         };
-        let Ok(reply) = line::encode(&reply) else { return };
-        if !matches!(timeout(PATIENCE, write.write_all(&reply)).await, Ok(Ok(()))) || !whole {
+        loop {
+            let Ok(lines) = line::encode_reply(reply, rest.is_some()) else { return };
+            for line in lines {
+                if !matches!(taken(write.write_all(&line), &mut stop).await, Some(Ok(()))) {
+                    return;
+                }
+            }
+            let Some(listing) = rest else { break };
+            (reply, rest) = listing.page(&handle);
+        }
+        if !whole {
             return;
         }
     }

@@ -41,6 +41,9 @@ pub(super) enum Manage {
 
         #[command(flatten)]
         settings: SettingsArgs,
+
+        #[command(flatten)]
+        json: Json,
     },
     /// List the channels
     List {
@@ -125,12 +128,12 @@ impl Manage {
     /// What is asked.
     pub(super) fn question(self) -> Result<Question, Failure> {
         Ok(match self {
-            Self::Create { project: OneProject { project }, kind, name, settings } => {
+            Self::Create { project: OneProject { project }, kind, name, settings, json: Json { json } } => {
                 let settings = Settings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
-                Request::CreateChannel { project, name, settings }.into()
+                Question::shown(Request::CreateChannel { project, name, settings }, json)
             }
             Self::List { project: AnyProject { project }, show_settings, json: Json { json } } => {
-                Question { request: Request::ListChannels { project, show_settings }, json }
+                Question::shown(Request::ListChannels { project, show_settings }, json)
             }
             Self::Rename { which: Which { channel, project: AnyProject { project } }, name } => {
                 Request::SetChannel { project, channel, name: Some(name), settings: None }.into()

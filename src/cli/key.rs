@@ -22,6 +22,9 @@ pub(super) enum KeyCommand {
         /// What you call it, such as the name of who gets it
         #[arg(long, env = "OVERDUE_LABEL", value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = KeyLabel::parse)]
         label: KeyLabel,
+
+        #[command(flatten)]
+        json: Json,
     },
     /// List the keys, without the keys themselves
     List {
@@ -50,9 +53,11 @@ fn access() -> impl clap::builder::TypedValueParser<Value = Access> {
 impl From<KeyCommand> for Question {
     fn from(command: KeyCommand) -> Self {
         match command {
-            KeyCommand::Create { project: OneProject { project }, access, label } => Request::CreateKey { project, access, label }.into(),
+            KeyCommand::Create { project: OneProject { project }, access, label, json: Json { json } } => {
+                Self::shown(Request::CreateKey { project, access, label }, json)
+            }
             KeyCommand::List { project: AnyProject { project }, show_ping_keys, json: Json { json } } => {
-                Self { request: Request::ListKeys { project, show_ping_keys }, json }
+                Self::shown(Request::ListKeys { project, show_ping_keys }, json)
             }
             KeyCommand::Revoke { id } => Request::RevokeKey { id }.into(),
         }

@@ -20,6 +20,9 @@ pub(super) enum ProjectCommand {
 
         #[command(flatten)]
         limits: Limits,
+
+        #[command(flatten)]
+        json: Json,
     },
     /// List the projects
     List {
@@ -69,11 +72,12 @@ pub(super) struct Limits {
 impl From<ProjectCommand> for Question {
     fn from(command: ProjectCommand) -> Self {
         match command {
-            ProjectCommand::Create { name, limits: Limits { check_limit, ping_log_limit } } => {
+            ProjectCommand::Create { name, limits: Limits { check_limit, ping_log_limit }, json: Json { json } } => {
                 let check_limit = check_limit.unwrap_or(CheckLimit::None);
-                Request::CreateProject { name, check_limit, ping_log_limit: ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT) }.into()
+                let ping_log_limit = ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT);
+                Self::shown(Request::CreateProject { name, check_limit, ping_log_limit }, json)
             }
-            ProjectCommand::List { json: Json { json } } => Self { request: Request::ListProjects {}, json },
+            ProjectCommand::List { json: Json { json } } => Self::shown(Request::ListProjects {}, json),
             ProjectCommand::Rename { project, name } => {
                 Request::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
             }

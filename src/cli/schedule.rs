@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::shared::number;
+use super::shared::{Json, number};
 use crate::domain::moment::Moment;
 use crate::domain::schedule::{Kind, Schedule};
 use crate::domain::timezone::Timezone;
@@ -31,6 +31,9 @@ pub(super) struct ScheduleArgs {
     /// How many occurrences to show at most
     #[arg(long, env = "OVERDUE_COUNT", value_name = "N", default_value_t = 5, value_parser = number::<u16>(0..=u64::from(u16::MAX)), allow_negative_numbers = true)]
     count: u16,
+
+    #[command(flatten)]
+    json: Json,
 
     /// Answer JSON lines {"expr","tz","start"} on standard input, one by one
     #[arg(long, env = "OVERDUE_BATCH")]
@@ -58,8 +61,11 @@ fn show(schedule: &Schedule, args: &ScheduleArgs, now: Moment, mut stdout: impl 
     if next.peek().is_none() {
         writeln!(stderr, "overdue: the schedule has ended")?;
     }
-    for moment in next.take(args.count.into()) {
-        writeln!(stdout, "{}", written(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"))?;
+    let lines = next.take(args.count.into()).map(|moment| written(moment, &zone, "%Y-%m-%dT%H:%M:%S%:z"));
+    if args.json.json {
+        writeln!(stdout, "{}", serde_json::to_string(&lines.collect::<Vec<_>>())?)?;
+    } else {
+        lines.into_iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
     }
     stdout.flush()
 }

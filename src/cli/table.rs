@@ -11,7 +11,27 @@ pub(super) fn lines(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// Shows a list: as one JSON array, or as a table under these headings. A reader that has seen enough may close the pipe.
+/// Shows what was made, on a line of its own. Whoever asked has to see it, so a closed pipe is an error.
+pub(super) fn made(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
+    lines(&[if json { serde_json::to_string(row)? } else { text.to_owned() }])
+}
+
+/// Shows all fields of the one row: as a JSON object, or as a table.
+pub(super) fn show_whole(rows: &[impl Serialize], json: bool) -> io::Result<()> {
+    let Some(row) = rows.first() else { return Ok(()) };
+    if json {
+        return piped(lines(&[serde_json::to_string(row)?]));
+    }
+    let serde_json::Value::Object(fields) = serde_json::to_value(row)? else { return Ok(()) };
+    let cells = |(name, value): (String, serde_json::Value)| match value {
+        serde_json::Value::String(text) => [name, text],
+        serde_json::Value::Null => [name, String::new()],
+        other => [name, other.to_string()],
+    };
+    piped(lines(&table(&["FIELD", "VALUE"], fields.into_iter().map(cells))))
+}
+
+/// Shows a list: as one JSON array, or as a table under these headings.
 pub(super) fn show<R: Serialize, const N: usize>(
     rows: &[R],
     json: bool,
@@ -19,7 +39,12 @@ pub(super) fn show<R: Serialize, const N: usize>(
     cells: impl Fn(&R) -> [String; N],
 ) -> io::Result<()> {
     let text = if json { vec![serde_json::to_string(rows)?] } else { table(headings, rows.iter().map(cells)) };
-    match lines(&text) {
+    piped(lines(&text))
+}
+
+/// A reader that has seen enough may close the pipe.
+fn piped(shown: io::Result<()>) -> io::Result<()> {
+    match shown {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         shown => shown,
     }

@@ -1,5 +1,6 @@
 //! What a create or update request asks of a check: only what it names changes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::check::Settings;
@@ -15,6 +16,26 @@ pub enum ChannelChoice {
     All,
     /// UUIDs or names, as sent; empty: none.
     Listed(Vec<Box<str>>),
+}
+
+impl ChannelChoice {
+    /// Reads `*`, or identifiers between commas in which white space counts. What is said twice counts once.
+    pub fn parse(text: &str) -> Self {
+        let mut seen = HashSet::new();
+        match text {
+            "*" => Self::All,
+            "" => Self::Listed(Vec::new()),
+            list => Self::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
+        }
+    }
+
+    /// What [`parse`](Self::parse) reads.
+    pub fn text(&self) -> String {
+        match self {
+            Self::All => "*".into(),
+            Self::Listed(items) => items.join(","),
+        }
+    }
 }
 
 /// The fields a request names; the others stay (on create: have their defaults).
@@ -77,6 +98,17 @@ impl UniqueField {
             "grace" => Self::Grace,
             _ => return None,
         })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Slug => "slug",
+            Self::Tags => "tags",
+            Self::Timeout => "timeout",
+            Self::Grace => "grace",
+        }
     }
 }
 

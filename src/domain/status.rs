@@ -13,6 +13,19 @@ pub enum Status {
     Paused,
 }
 
+impl Status {
+    /// Its word, one of those of the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => VisibleStatus::New,
+            Self::Up => VisibleStatus::Up,
+            Self::Down => VisibleStatus::Down,
+            Self::Paused => VisibleStatus::Paused,
+        }
+        .name()
+    }
+}
+
 /// The status that is shown: see [protocol](crate::docs::protocol).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the five words of the API")]

@@ -45,17 +45,23 @@ fn at_most(text: &str, limit: usize) -> Result<(), TextError> {
 }
 
 impl Name {
+    /// Characters that it may have.
+    pub const MOST_CHARS: usize = 100;
+
     /// Refuses more than 100 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, 100)?;
+        at_most(text, Self::MOST_CHARS)?;
         Ok(Self(text.into()))
     }
 }
 
 impl Slug {
+    /// Characters that it may have.
+    pub const MOST_CHARS: usize = 100;
+
     /// Refuses more than 100 characters and anything but a-z, 0-9, hyphen and underscore.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, 100)?;
+        at_most(text, Self::MOST_CHARS)?;
         if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
             Ok(Self(text.into()))
         } else {
@@ -92,11 +98,16 @@ pub(super) fn is_blank(c: char) -> bool {
 }
 
 impl Tags {
+    /// Characters that they may have together.
+    pub const MOST_CHARS: usize = 500;
+    /// Tags that there may be.
+    pub const MOST: usize = 64;
+
     /// Refuses more than 500 characters and more than 64 tags.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, 500)?;
+        at_most(text, Self::MOST_CHARS)?;
         let tags = Self(text.into());
-        if tags.iter().count() > 64 { Err(TextError::TooLong) } else { Ok(tags) }
+        if tags.iter().count() > Self::MOST { Err(TextError::TooLong) } else { Ok(tags) }
     }
 
     /// Takes what is stored, which may be over the limits of today.
@@ -116,9 +127,12 @@ impl Tags {
 }
 
 impl Description {
+    /// Characters that it may have.
+    pub const MOST_CHARS: usize = 16_384;
+
     /// Refuses more than 16,384 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, 16_384)?;
+        at_most(text, Self::MOST_CHARS)?;
         Ok(Self(text.into()))
     }
 
@@ -129,9 +143,12 @@ impl Description {
 }
 
 impl Keywords {
+    /// Characters that it may have.
+    pub const MOST_CHARS: usize = 200;
+
     /// Refuses more than 200 characters.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, 200)?;
+        at_most(text, Self::MOST_CHARS)?;
         Ok(Self(text.into()))
     }
 
@@ -155,6 +172,10 @@ pub enum SecondsError {
 }
 
 impl Seconds {
+    /// The least there may be.
+    pub const LEAST: i64 = 60;
+    /// The most there may be: 365 days.
+    pub const MOST: i64 = 31_536_000;
     /// One day: the period of a check that names none.
     pub const DAY: Self = Self(86_400);
     /// One hour: the grace time of a check that names none.
@@ -163,8 +184,8 @@ impl Seconds {
     /// Refuses numbers outside 60 to 31,536,000.
     pub fn parse(number: i64) -> Result<Self, SecondsError> {
         match number {
-            ..60 => Err(SecondsError::TooSmall),
-            31_536_001.. => Err(SecondsError::TooLarge),
+            ..Self::LEAST => Err(SecondsError::TooSmall),
+            number if number > Self::MOST => Err(SecondsError::TooLarge),
             // In range, so it fits.
             _ => Ok(Self(number as u32)),
         }

@@ -5,7 +5,8 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::domain::channel::SettingsError;
-use crate::engine::command::Unavailable;
+use crate::engine::command::{Refusal, Unavailable};
+use crate::store::StoreError;
 
 /// Names that a message lists.
 const FEW_NAMES: usize = 20;
@@ -31,6 +32,17 @@ pub enum ManageError {
         /// Those that have it.
         uuids: Vec<Uuid>,
     },
+    /// No check has that UUID, slug or name.
+    NoCheck(String),
+    /// Several checks have that slug or name.
+    AmbiguousCheck {
+        /// The slug or name.
+        wanted: String,
+        /// Those that have it.
+        uuids: Vec<Uuid>,
+    },
+    /// The state of the check or of its project does not allow it.
+    Refused(Refusal),
     /// Another project has that name.
     ProjectNameTaken,
     /// The kind of the channel does not take these settings.
@@ -39,6 +51,8 @@ pub enum ManageError {
     Gone,
     /// What was drawn at random is no key.
     NotDrawn,
+    /// The file cannot be read at the moment.
+    Unreadable(StoreError),
     /// The writer did not answer; for [`Unavailable::Storage`] the change may or may not have been made.
     Unavailable(Unavailable),
 }
@@ -55,6 +69,24 @@ impl fmt::Display for ManageError {
             Self::AmbiguousChannel { wanted, uuids } => {
                 write!(f, "{} channels are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
             }
+            Self::NoCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
+            Self::AmbiguousCheck { wanted, uuids } => {
+                write!(f, "{} checks are called {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+            }
+            Self::Refused(Refusal::CheckLimit) => {
+                f.write_str("the project has as many checks as it may; `project set --check-limit` changes that")
+            }
+            Self::Refused(Refusal::NotPaused) => f.write_str("the check is not paused"),
+            Self::Refused(Refusal::EmptyChannel) => f.write_str("a channel in the list is empty; separate UUIDs or names by single commas"),
+            Self::Refused(Refusal::InvalidChannel(name)) => {
+                write!(f, "the project has no channel {name:?}; `channel list` shows those there are")
+            }
+            Self::Refused(Refusal::AmbiguousChannel(name)) => {
+                write!(f, "several channels of the project are named {name:?}; give the UUID of one")
+            }
+            // What these are about no command of this room contains.
+            Self::Refused(_) => f.write_str("it was refused; nothing was changed"),
+            Self::Unreadable(error) => write!(f, "it cannot be read at the moment: {error}"),
             Self::ProjectNameTaken => f.write_str("there is a project of that name already; choose another name"),
             Self::Settings(error) => error.fmt(f),
             Self::Gone => f.write_str("what it is about was removed meanwhile"),

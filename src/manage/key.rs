@@ -6,19 +6,22 @@ use super::{ManageError, submit};
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{Access, Key, KeyHash, KeyLabel, PingKey, Project, Secret};
 use crate::engine::Handle;
-use crate::engine::command::{Command, NewKey};
+use crate::engine::command::{Command, NewKey, Outcome};
 use crate::random::Random;
 
-/// Makes a key and returns it. An API key cannot be had again: only its hash is kept.
+/// Makes a key and returns its number and the key itself. An API key cannot be had again: only its hash is kept.
 ///
 /// # Errors
 /// When the project is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, access: Access, label: KeyLabel) -> Result<String, ManageError> {
+pub async fn create(handle: &Handle, project: ProjectId, access: Access, label: KeyLabel) -> Result<(KeyId, String), ManageError> {
     let (secret, text) = draw(handle.random(), access).ok_or(ManageError::NotDrawn)?;
     let hint = text.chars().take(Key::HINT_LENGTH).collect::<String>().into();
     let key = NewKey { project, secret, label, hint };
-    submit(handle, Command::CreateKey(Box::new(key))).await?;
-    Ok(text)
+    match submit(handle, Command::CreateKey(Box::new(key))).await? {
+        Outcome::Key(key) => Ok((key.id, text)),
+        // That command comes to nothing else.
+        _ => Err(ManageError::Gone),
+    }
 }
 
 /// A key as it is stored, and as its holder writes it.

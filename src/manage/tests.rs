@@ -113,7 +113,7 @@ fn keys_are_told_once_and_stored_hashed() {
     let service = Service::new();
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
-    let create = |project: &Project, access| service.run(key::create(handle, project.id, access, KeyLabel::default())).unwrap();
+    let create = |project: &Project, access| service.run(key::create(handle, project.id, access, KeyLabel::default())).unwrap().1;
     let (write, read, ping) = (create(&one, Access::ReadWrite), create(&one, Access::ReadOnly), create(&two, Access::Ping));
     assert_eq!((write.len(), read.len(), ping.len()), (32, 32, 22));
     let access = |key: &str| handle.state().key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access());

@@ -31,7 +31,7 @@ pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path,
 /// Makes the project and its ping key.
 async fn first_ping_key(handle: &Handle, name: ProjectName) -> Result<String, ManageError> {
     let project = manage::project::create(handle, name, None, DEFAULT_PING_LOG_LIMIT).await?;
-    manage::key::create(handle, project.id, Access::Ping, KeyLabel::default()).await
+    Ok(manage::key::create(handle, project.id, Access::Ping, KeyLabel::default()).await?.1)
 }
 
 /// A word as a POSIX shell reads it back.

@@ -125,9 +125,9 @@ fn what_is_no_request_is_refused_and_bounded() {
     for (line, part) in [
         ("", "not a line of the admin protocol"),
         ("GET / HTTP/1.1", "not a line of the admin protocol"),
-        (r#"{"version":1,"message":{"list_projects":{}}}"#, "speaks version 1"),
-        (r#"{"version":2,"message":{"create_project":{"name":"","check_limit":"none","ping_log_limit":1}}}"#, "cannot be empty"),
-        (r#"{"version":2,"message":{"list_projects":{}}}"#, r#"{"version":2,"message":{"projects":[{"#),
+        (r#"{"version":2,"message":{"list_projects":{}}}"#, "speaks version 2"),
+        (r#"{"version":3,"message":{"create_project":{"name":"","check_limit":"none","ping_log_limit":1}}}"#, "cannot be empty"),
+        (r#"{"version":3,"message":{"list_projects":{}}}"#, r#"{"version":3,"message":{"projects":[{"#),
     ] {
         stream.write_all(format!("{line}\n").as_bytes()).unwrap();
         let mut reply = String::new();

@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod checks;
 mod client;
 mod first_start;
 mod flags;

@@ -4,15 +4,16 @@ use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
 
 fn made(service: &Service, request: Request) -> String {
-    match service.run(perform(&service.handle, request)) {
-        Reply::Made(text) => text,
+    match service.run(perform(&service.handle, request)).0 {
+        Reply::Made(uuid) => uuid.to_string(),
+        Reply::MadeKey(made) => made.key,
         _ => panic!("nothing was made"),
     }
 }
 
 /// The reply as it goes over the socket.
 fn json(service: &Service, request: Request) -> String {
-    serde_json::to_string(&service.run(perform(&service.handle, request))).unwrap()
+    serde_json::to_string(&service.run(perform(&service.handle, request)).0).unwrap()
 }
 
 fn create_project(service: &Service, name: &str) -> String {

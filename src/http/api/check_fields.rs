@@ -2,7 +2,6 @@
 
 mod document;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -124,7 +123,7 @@ impl CheckFields {
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {
-            channels: document.string("channels")?.map(|list| channels(&list)),
+            channels: document.string("channels")?.map(|list| ChannelChoice::parse(&list)),
             desc: document.text("desc", |text| kept_or(text, &stored.desc, Description::as_str, Description::parse))?,
             failure_kw: keywords("failure_kw")?,
             filter_subject: document.boolean("filter_subject")?,
@@ -154,16 +153,6 @@ impl CheckFields {
             }
         }
         Ok(Self { edit, unique })
-    }
-}
-
-/// `*`, or identifiers between commas in which white space counts. What is said twice counts once.
-fn channels(text: &str) -> ChannelChoice {
-    let mut seen = HashSet::new();
-    match text {
-        "*" => ChannelChoice::All,
-        "" => ChannelChoice::Listed(Vec::new()),
-        list => ChannelChoice::Listed(list.split(',').filter(|item| seen.insert(*item)).map(Box::from).collect()),
     }
 }
 

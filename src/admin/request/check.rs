@@ -1,0 +1,295 @@
+//! Checks as they stand on the socket: what is asked of them, and the rows of their lists. Fields are named like those of the API.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
+use crate::domain::schedule::Schedule;
+use crate::domain::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
+use crate::domain::timezone::Timezone;
+
+/// A check in a list.
+#[derive(Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the members of a check in the API")]
+pub struct CheckRow {
+    pub uuid: Uuid,
+    /// The name of its project.
+    pub project: String,
+    pub name: String,
+    pub slug: String,
+    pub tags: String,
+    pub desc: String,
+    pub status: String,
+    pub started: bool,
+    pub n_pings: u64,
+    pub last_ping: Option<String>,
+    pub next_ping: Option<String>,
+    /// Whole seconds.
+    pub last_duration: Option<i64>,
+    /// Seconds; of a check without a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
+    pub grace: i64,
+    pub manual_resume: bool,
+    pub methods: String,
+    pub start_kw: String,
+    pub success_kw: String,
+    pub failure_kw: String,
+    pub filter_subject: bool,
+    pub filter_body: bool,
+    pub filter_http_body: bool,
+    pub filter_default_fail: bool,
+    /// The UUIDs of its channels, between commas.
+    pub channels: String,
+}
+
+/// A ping in a list.
+#[derive(Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the members of a ping in the API")]
+pub struct PingRow {
+    pub n: u64,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub date: String,
+    pub scheme: String,
+    pub method: String,
+    pub remote_addr: Option<IpAddr>,
+    pub ua: String,
+    pub rid: Option<Uuid>,
+    /// Seconds.
+    pub duration: Option<f64>,
+    /// The exit status that was reported.
+    pub exit: Option<u8>,
+    /// Bytes of its body that are kept.
+    pub body_bytes: u32,
+}
+
+/// A flip in a list: every change of the status, also those that the API does not show.
+#[derive(Serialize, Deserialize)]
+pub struct FlipRow {
+    /// When, RFC 3339.
+    pub timestamp: String,
+    /// The status before.
+    pub from: String,
+    /// The status after.
+    pub to: String,
+}
+
+/// An [`Edit`] in JSON; what is not there stays.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Fields {
+    name: Option<String>,
+    slug: Option<String>,
+    tags: Option<String>,
+    desc: Option<String>,
+    timeout: Option<i64>,
+    grace: Option<i64>,
+    schedule: Option<String>,
+    tz: Option<String>,
+    manual_resume: Option<bool>,
+    post_only: Option<bool>,
+    start_kw: Option<String>,
+    success_kw: Option<String>,
+    failure_kw: Option<String>,
+    filter_subject: Option<bool>,
+    filter_body: Option<bool>,
+    filter_http_body: Option<bool>,
+    filter_default_fail: Option<bool>,
+    channels: Option<String>,
+}
+
+impl From<&Edit> for Fields {
+    fn from(edit: &Edit) -> Self {
+        let keywords = |keywords: &Option<Keywords>| keywords.as_ref().map(|keywords| keywords.as_str().into());
+        Self {
+            name: edit.name.as_ref().map(|name| name.as_str().into()),
+            slug: edit.slug.as_ref().map(|slug| slug.as_str().into()),
+            tags: edit.tags.as_ref().map(|tags| tags.as_str().into()),
+            desc: edit.desc.as_ref().map(|desc| desc.as_str().into()),
+            timeout: edit.timeout.map(Seconds::get),
+            grace: edit.grace.map(Seconds::get),
+            schedule: edit.schedule.as_ref().map(|schedule| schedule.text().into()),
+            tz: edit.tz.as_ref().map(|tz| tz.name().into()),
+            manual_resume: edit.manual_resume,
+            post_only: edit.post_only,
+            start_kw: keywords(&edit.start_kw),
+            success_kw: keywords(&edit.success_kw),
+            failure_kw: keywords(&edit.failure_kw),
+            filter_subject: edit.filter_subject,
+            filter_body: edit.filter_body,
+            filter_http_body: edit.filter_http_body,
+            filter_default_fail: edit.filter_default_fail,
+            channels: edit.channels.as_ref().map(ChannelChoice::text),
+        }
+    }
+}
+
+impl TryFrom<Fields> for Edit {
+    type Error = String;
+
+    fn try_from(fields: Fields) -> Result<Self, String> {
+        let keywords = |text| parsed(text, keywords);
+        Ok(Self {
+            name: parsed(fields.name, name)?,
+            slug: parsed(fields.slug, slug)?,
+            tags: parsed(fields.tags, tags)?,
+            desc: parsed(fields.desc, desc)?,
+            timeout: fields.timeout.map(|number| Seconds::parse(number).map_err(seconds_told)).transpose()?,
+            grace: fields.grace.map(|number| Seconds::parse(number).map_err(seconds_told)).transpose()?,
+            schedule: parsed(fields.schedule, schedule)?,
+            tz: parsed(fields.tz, |text| Timezone::parse(text).map_err(|error| error.to_string()))?,
+            manual_resume: fields.manual_resume,
+            post_only: fields.post_only,
+            start_kw: keywords(fields.start_kw)?,
+            success_kw: keywords(fields.success_kw)?,
+            failure_kw: keywords(fields.failure_kw)?,
+            filter_subject: fields.filter_subject,
+            filter_body: fields.filter_body,
+            filter_http_body: fields.filter_http_body,
+            filter_default_fail: fields.filter_default_fail,
+            channels: fields.channels.map(|text| ChannelChoice::parse(&text)),
+            // Older names of the same things, which only the API takes.
+            subject: None,
+            subject_fail: None,
+        })
+    }
+}
+
+fn parsed<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    text.map(|text| parse(&text)).transpose()
+}
+
+fn told(error: TextError, most: usize) -> String {
+    match error {
+        TextError::TooLong => format!("it has at most {most} characters"),
+        TextError::Pattern => "it consists of a to z, 0 to 9, hyphens and underscores".into(),
+    }
+}
+
+fn seconds_told(_: SecondsError) -> String {
+    format!("give a whole number of seconds from {} to {}", Seconds::LEAST, Seconds::MOST)
+}
+
+/// Reads a name; the error says what is allowed, here and below.
+pub fn name(text: &str) -> Result<Name, String> {
+    Name::parse(text).map_err(|error| told(error, Name::MOST_CHARS))
+}
+
+/// Reads a slug.
+pub fn slug(text: &str) -> Result<Slug, String> {
+    Slug::parse(text).map_err(|error| told(error, Slug::MOST_CHARS))
+}
+
+/// Reads tags.
+pub fn tags(text: &str) -> Result<Tags, String> {
+    Tags::parse(text).map_err(|error| format!("{}, and there are at most {} tags", told(error, Tags::MOST_CHARS), Tags::MOST))
+}
+
+/// Reads a description.
+pub fn desc(text: &str) -> Result<Description, String> {
+    Description::parse(text).map_err(|error| told(error, Description::MOST_CHARS))
+}
+
+/// Reads keywords.
+pub fn keywords(text: &str) -> Result<Keywords, String> {
+    Keywords::parse(text).map_err(|error| told(error, Keywords::MOST_CHARS))
+}
+
+/// Reads seconds.
+pub fn seconds(text: &str) -> Result<Seconds, String> {
+    text.parse().map_err(|_| SecondsError::TooSmall).and_then(Seconds::parse).map_err(seconds_told)
+}
+
+/// Reads a schedule.
+pub fn schedule(text: &str) -> Result<Arc<Schedule>, String> {
+    Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// How an edit stands in JSON.
+pub(super) mod edit {
+    use super::{Deserialize, Edit, Fields, Serialize};
+
+    pub(crate) fn serialize<S: serde::Serializer>(edit: &Edit, to: S) -> Result<S::Ok, S::Error> {
+        Fields::from(edit).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Edit>, D::Error> {
+        Fields::deserialize(from)?.try_into().map(Box::new).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How the fields that a check is looked for by stand in JSON.
+pub(super) mod unique {
+    use super::{Deserialize, Serialize, UniqueField};
+
+    pub(crate) fn serialize<S: serde::Serializer>(fields: &[UniqueField], to: S) -> Result<S::Ok, S::Error> {
+        fields.iter().map(|field| field.name()).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<UniqueField>, D::Error> {
+        let names = Vec::<String>::deserialize(from)?;
+        let fields: Option<_> = names.iter().map(|name| UniqueField::parse(name)).collect();
+        fields.ok_or_else(|| serde::de::Error::custom("no such field to look by"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_is_read_back_as_it_was() {
+        let whole = Edit {
+            name: Some(name("a b").unwrap()),
+            slug: Some(slug("a-b").unwrap()),
+            tags: Some(tags("x y").unwrap()),
+            desc: Some(desc("").unwrap()),
+            timeout: Some(Seconds::DAY),
+            grace: Some(Seconds::HOUR),
+            schedule: Some(schedule("0 3 * * *").unwrap()),
+            tz: Some(Timezone::parse("Europe/Riga").unwrap()),
+            manual_resume: Some(true),
+            post_only: Some(false),
+            start_kw: Some(keywords("s").unwrap()),
+            success_kw: Some(keywords("").unwrap()),
+            failure_kw: Some(keywords("f, g").unwrap()),
+            filter_subject: Some(true),
+            filter_body: Some(false),
+            filter_http_body: Some(true),
+            filter_default_fail: Some(false),
+            channels: Some(ChannelChoice::Listed(vec!["a".into(), "b".into()])),
+            subject: None,
+            subject_fail: None,
+        };
+        for edit in [Edit::default(), Edit { channels: Some(ChannelChoice::All), ..Edit::default() }, whole] {
+            let json = serde_json::to_vec(&Fields::from(&edit)).unwrap();
+            assert_eq!(edit::deserialize(&mut serde_json::Deserializer::from_slice(&json)).unwrap(), Box::new(edit));
+        }
+    }
+
+    #[test]
+    fn what_a_check_cannot_have_is_refused_with_what_it_can() {
+        for (json, part) in [
+            (r#"{"name":1}"#.to_owned(), "invalid type"),
+            (format!(r#"{{"name":"{}"}}"#, "x".repeat(101)), "at most 100 characters"),
+            (r#"{"slug":"A"}"#.into(), "a to z, 0 to 9"),
+            (format!(r#"{{"tags":"{}"}}"#, "x ".repeat(65)), "at most 64 tags"),
+            (r#"{"timeout":59}"#.into(), "from 60 to 31536000"),
+            (r#"{"schedule":"* * *"}"#.into(), "3 fields: cron takes five"),
+            (r#"{"tz":"Mars"}"#.into(), "Mars"),
+            (r#"{"nmae":"x"}"#.into(), "unknown field"),
+        ] {
+            let error = edit::deserialize(&mut serde_json::Deserializer::from_str(&json)).unwrap_err().to_string();
+            assert!(error.contains(part) || part == "Mars" && error.contains("zone"), "{json}: {error}");
+        }
+        assert!(seconds("x").unwrap_err().contains("from 60 to 31536000"));
+    }
+}

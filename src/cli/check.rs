@@ -1,0 +1,273 @@
+//! `overdue check`: the flags of its subcommands, and how checks, pings and flips are shown.
+
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+
+use super::Question;
+use super::shared::{AnyProject, Json, OneProject};
+use crate::admin::check::{self, CheckRow, FlipRow, PingRow};
+use crate::admin::{OfCheck, Request};
+use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
+use crate::domain::schedule::Schedule;
+use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::timezone::Timezone;
+
+#[derive(Subcommand)]
+pub(super) enum CheckCommand {
+    /// List the checks
+    List {
+        #[command(flatten)]
+        project: AnyProject,
+
+        /// Tag that a check must have; may be given several times, with commas in the variable
+        #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
+        tag: Vec<String>,
+
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show all of a check
+    Show {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Make a check and print its UUID
+    Create {
+        #[command(flatten)]
+        project: OneProject,
+
+        /// Change the check that agrees on all of these, if there is one; may be given several times, with commas in the variable
+        #[arg(long, env = "OVERDUE_UNIQUE", value_name = "FIELD", value_delimiter = ',', value_parser = unique())]
+        unique: Vec<UniqueField>,
+
+        #[command(flatten)]
+        fields: Box<Fields>,
+
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Change what is given of a check
+    #[command(arg_required_else_help = true)]
+    Set {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        fields: Box<Fields>,
+    },
+    /// Stop watching a check until it is pinged or resumed
+    Pause {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Watch a paused check again from its next ping on
+    Resume {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Delete a check with all that was logged of it
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// List the pings of a check, newest first
+    Pings {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List the changes of a check's status, newest first
+    Flips {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct Which {
+    /// Its UUID; or its slug or its name, if no other check has it
+    check: String,
+
+    #[command(flatten)]
+    project: AnyProject,
+}
+
+impl Which {
+    fn ask(self, what: OfCheck) -> Request {
+        Request::OfCheck { project: self.project.project, check: self.check, what }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Fields {
+    /// Its name
+    #[arg(long, env = "OVERDUE_NAME", value_parser = check::name)]
+    name: Option<Name>,
+
+    /// What ping URLs by slug name it by: a to z, 0 to 9, hyphens and underscores
+    #[arg(long, env = "OVERDUE_SLUG", value_parser = check::slug)]
+    slug: Option<Slug>,
+
+    /// Its tags, with spaces between them
+    #[arg(long, env = "OVERDUE_TAGS", value_parser = check::tags)]
+    tags: Option<Tags>,
+
+    /// Its description
+    #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::desc)]
+    desc: Option<Description>,
+
+    /// Seconds between two pings, in place of a schedule [new checks: 86400]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "SECONDS", value_parser = check::seconds, allow_negative_numbers = true)]
+    timeout: Option<Seconds>,
+
+    /// Seconds that a ping may be late [new checks: 3600]
+    #[arg(long, env = "OVERDUE_GRACE", value_name = "SECONDS", value_parser = check::seconds, allow_negative_numbers = true)]
+    grace: Option<Seconds>,
+
+    /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd
+    #[arg(long, env = "OVERDUE_SCHEDULE", value_name = "EXPR", value_parser = check::schedule)]
+    schedule: Option<std::sync::Arc<Schedule>>,
+
+    /// Time zone of the schedule, such as Europe/Riga [new checks: UTC]
+    #[arg(long, env = "OVERDUE_TZ", value_name = "ZONE", value_parser = Timezone::parse)]
+    tz: Option<Timezone>,
+
+    /// Which methods count as pings
+    #[arg(long, env = "OVERDUE_METHODS", value_parser = methods())]
+    methods: Option<bool>,
+
+    /// Whether a paused check ignores pings
+    #[arg(long, env = "OVERDUE_MANUAL_RESUME", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    manual_resume: Option<bool>,
+
+    /// Keywords that mean a start, with commas between them
+    #[arg(long, env = "OVERDUE_START_KW", value_name = "WORDS", value_parser = check::keywords)]
+    start_kw: Option<Keywords>,
+
+    /// Keywords that mean a success, with commas between them
+    #[arg(long, env = "OVERDUE_SUCCESS_KW", value_name = "WORDS", value_parser = check::keywords)]
+    success_kw: Option<Keywords>,
+
+    /// Keywords that mean a failure, with commas between them
+    #[arg(long, env = "OVERDUE_FAILURE_KW", value_name = "WORDS", value_parser = check::keywords)]
+    failure_kw: Option<Keywords>,
+
+    /// Whether keywords are looked for in the subjects of mails
+    #[arg(long, env = "OVERDUE_FILTER_SUBJECT", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    filter_subject: Option<bool>,
+
+    /// Whether keywords are looked for in the texts of mails
+    #[arg(long, env = "OVERDUE_FILTER_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    filter_body: Option<bool>,
+
+    /// Whether keywords are looked for in the bodies of HTTP pings
+    #[arg(long, env = "OVERDUE_FILTER_HTTP_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    filter_http_body: Option<bool>,
+
+    /// Whether a ping without any keyword is a failure; otherwise it is ignored
+    #[arg(long, env = "OVERDUE_FILTER_DEFAULT_FAIL", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    filter_default_fail: Option<bool>,
+
+    /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing for none
+    #[arg(long, env = "OVERDUE_CHANNELS", value_name = "LIST", value_parser = channels)]
+    channels: Option<ChannelChoice>,
+}
+
+fn unique() -> impl TypedValueParser<Value = UniqueField> {
+    use UniqueField::{Grace, Name, Slug, Tags, Timeout};
+    let names = [Name, Slug, Tags, Timeout, Grace].map(UniqueField::name);
+    PossibleValuesParser::new(names).try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
+}
+
+/// Whether only POST counts.
+fn methods() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["any", "POST"]).map(|word| word == "POST")
+}
+
+fn channels(text: &str) -> Result<ChannelChoice, std::convert::Infallible> {
+    Ok(ChannelChoice::parse(text))
+}
+
+impl From<Fields> for Box<Edit> {
+    fn from(fields: Fields) -> Self {
+        Self::new(Edit {
+            name: fields.name,
+            slug: fields.slug,
+            tags: fields.tags,
+            desc: fields.desc,
+            timeout: fields.timeout,
+            grace: fields.grace,
+            schedule: fields.schedule,
+            tz: fields.tz,
+            manual_resume: fields.manual_resume,
+            post_only: fields.methods,
+            start_kw: fields.start_kw,
+            success_kw: fields.success_kw,
+            failure_kw: fields.failure_kw,
+            subject: None,
+            subject_fail: None,
+            filter_subject: fields.filter_subject,
+            filter_body: fields.filter_body,
+            filter_http_body: fields.filter_http_body,
+            filter_default_fail: fields.filter_default_fail,
+            channels: fields.channels,
+        })
+    }
+}
+
+impl From<CheckCommand> for Question {
+    fn from(command: CheckCommand) -> Self {
+        match command {
+            CheckCommand::List { project: AnyProject { project }, tag: tags, json: Json { json } } => {
+                Self::shown(Request::ListChecks { project, tags }, json)
+            }
+            CheckCommand::Show { which, json: Json { json } } => Self { request: which.ask(OfCheck::Show), json, whole: true },
+            CheckCommand::Create { project: OneProject { project }, unique, fields, json: Json { json } } => {
+                Self::shown(Request::CreateCheck { project, edit: (*fields).into(), unique }, json)
+            }
+            CheckCommand::Set { which, fields } => which.ask(OfCheck::Set((*fields).into())).into(),
+            CheckCommand::Pause { which } => which.ask(OfCheck::Pause).into(),
+            CheckCommand::Resume { which } => which.ask(OfCheck::Resume).into(),
+            CheckCommand::Delete { which } => which.ask(OfCheck::Delete).into(),
+            CheckCommand::Pings { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Pings), json),
+            CheckCommand::Flips { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Flips), json),
+        }
+    }
+}
+
+/// The headings of the table of checks.
+pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "NAME", "SLUG", "TAGS", "STATUS", "LAST PING", "NEXT PING"];
+
+/// A row of it.
+pub(super) fn cells(row: &CheckRow) -> [String; 8] {
+    let (last, next) = (row.last_ping.clone().unwrap_or_default(), row.next_ping.clone().unwrap_or_default());
+    let [project, name, slug, tags, status] = [&row.project, &row.name, &row.slug, &row.tags, &row.status].map(Clone::clone);
+    [row.uuid.to_string(), project, name, slug, tags, status, last, next]
+}
+
+/// The headings of the table of pings.
+pub(super) const PING_HEADINGS: [&str; 9] = ["N", "DATE", "TYPE", "EXIT", "DURATION", "METHOD", "FROM", "USER AGENT", "BODY BYTES"];
+
+/// A row of it.
+pub(super) fn ping_cells(row: &PingRow) -> [String; 9] {
+    fn shown(value: Option<impl ToString>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
+    let method = if row.method.is_empty() { &row.scheme } else { &row.method };
+    let (duration, body) = (row.duration.map(|seconds| format!("{seconds:.2}")), row.body_bytes.to_string());
+    let from = shown(row.remote_addr);
+    [row.n.to_string(), row.date.clone(), row.kind.clone(), shown(row.exit), shown(duration), method.clone(), from, row.ua.clone(), body]
+}
+
+/// A row of the table of flips.
+pub(super) fn flip_cells(row: &FlipRow) -> [String; 3] {
+    [row.timestamp.clone(), row.from.clone(), row.to.clone()]
+}
