@@ -165,10 +165,13 @@ impl PingRow<'_> {
         })
     }
 
-    /// The body as it was logged.
-    fn whole(&self, body: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let fits = body.len() == self.body_len as usize && self.checksum.is_none_or(|checksum| checksum == crc32fast::hash(body));
-        if fits { Ok(body.to_vec()) } else { Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n))) }
+    /// The body as it was logged, from its row, if there is one. `None`: it was empty.
+    fn body(&self, row: Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
+        let body = row.unwrap_or_default();
+        if body.len() != self.body_len as usize || self.checksum.is_some_and(|checksum| checksum != crc32fast::hash(body)) {
+            return Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n)));
+        }
+        Ok((!body.is_empty()).then(|| body.to_vec()))
     }
 }
 
@@ -412,14 +415,14 @@ impl Snapshot {
             expect_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
                 let body = self.transaction.open_table(BODIES)?.get(arrival.0)?;
-                return body.map(|body| row.whole(body.value())).transpose();
+                return row.body(body.as_ref().map(|body| body.value()));
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
         let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
         let row: PingRow<'_> = record::decode(bytes.value())?;
         let body = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
-        body.map(|body| row.whole(body.value())).transpose()
+        row.body(body.as_ref().map(|body| body.value()))
     }
 }
 

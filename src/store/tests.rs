@@ -95,6 +95,10 @@ fn ping(check: u64, n: u64, previous: u64) -> Ping {
     Ping { check, n, previous, at, kind: Kind::Fail, origin, rid: Some(uuid(9)), exit: Some(0), body_len: 2 }
 }
 
+fn without_body(ping: Ping) -> Ping {
+    Ping { body_len: 0, ..ping }
+}
+
 fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
     let flip = Flip { at: Moment::from_secs(at), from: Status::Up, to: Status::Down, cause: Cause::Exit(NonZeroU8::MAX) };
     LoggedFlip { check: CheckId(check), previous: FlipNumber(previous), arrival: Arrival(8), flip }
@@ -102,7 +106,7 @@ fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
 
 /// A store with a row of every kind.
 fn filled() -> Store {
-    filled_with(&[(Arrival(3), ping(6, 1, 0), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"ok")])
+    filled_with(&[(Arrival(3), without_body(ping(6, 1, 0)), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"ok")])
 }
 
 /// The same with other pings.
@@ -282,9 +286,9 @@ fn a_channel_that_its_kind_would_not_take_is_an_error() {
 #[test]
 fn rows_that_do_not_lead_back_are_errors() {
     for (arrival, row) in [(8, ping(6, 2, 8)), (8, ping(6, 2, 0)), (8, ping(7, 2, 3)), (8, ping(6, 9, 3)), (3, ping(6, 2, 8))] {
-        let mut pings = [(Arrival(3), ping(6, 1, 0), b"".as_slice()), (Arrival(8), ping(6, 2, 3), b"")];
+        let mut pings = [(Arrival(3), without_body(ping(6, 1, 0)), b"".as_slice()), (Arrival(8), without_body(ping(6, 2, 3)), b"")];
         let replaced = pings.iter_mut().find(|(own, ..)| own.0 == arrival).unwrap();
-        replaced.1 = row.clone();
+        replaced.1 = without_body(row.clone());
         let store = filled_with(&pings);
         let snapshot = store.snapshot().unwrap();
         let pings = snapshot.pings_of(CheckId(6), 2, Arrival(8), 1).map(|pings| pings.len());
@@ -382,7 +386,7 @@ fn a_file_is_there_whole_or_not_at_all() {
 }
 
 #[test]
-fn an_altered_body_is_an_error_in_the_log_and_among_the_kept() {
+fn an_altered_or_lost_body_is_an_error_in_the_log_and_among_the_kept() {
     for kept in [false, true] {
         let store = filled();
         let place = (CheckId(6), 2, Arrival(8));
@@ -391,13 +395,15 @@ fn an_altered_body_is_an_error_in_the_log_and_among_the_kept() {
         }
         let body = |store: &Store| store.snapshot().unwrap().body_of(place.0, place.1, place.2, 2);
         assert_eq!(body(&store).unwrap().as_deref(), Some(&b"ok"[..]));
-        for altered in [b"oj".as_slice(), b"okk", b"o"] {
+        for altered in [Some(b"oj".as_slice()), Some(b"okk"), Some(b"o"), None] {
             write(&store, |batch| {
-                if kept {
-                    let table = TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies");
-                    batch.transaction.open_table(table)?.insert((6, 2), altered)?;
-                } else {
-                    batch.transaction.open_table(table("bodies"))?.insert(8, altered)?;
+                let mut bodies = batch.transaction.open_table(table("bodies"))?;
+                let mut kept_bodies = batch.transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies"))?;
+                match (kept, altered) {
+                    (true, Some(altered)) => drop(kept_bodies.insert((6, 2), altered)?),
+                    (true, None) => drop(kept_bodies.remove((6, 2))?),
+                    (false, Some(altered)) => drop(bodies.insert(8, altered)?),
+                    (false, None) => drop(bodies.remove(8)?),
                 }
                 Ok(())
             });
