@@ -40,12 +40,12 @@
 //! | How is something added: a kind, an endpoint, a table? | [`docs::extending`] |
 //! | Which test shows a promise? | [`docs::promises`] |
 //!
-//! # A ping travels forward through five rooms
+//! # How a ping travels
 //!
 //! `http` reads the request and its `route` says what the URL names; `http::ping` makes a typed request of it; the engine's
 //! [`Handle`](engine::Handle) queues it; the writer stamps it, applies it together with all that waited, commits, publishes and answers.
 //! `engine::apply` decides what depends on the state (slug, `create=1`, methods, filters, paused) against what stands before it in the
-//! same batch. A mail differs only in the first two rooms.
+//! same batch. A mail differs only in its door.
 //!
 //! # What always holds
 //!

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::channel::{Kind, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use check::{CheckRow, FlipRow, PingRow};
@@ -58,7 +58,7 @@ pub enum Request {
         #[serde(with = "form::channel_name")]
         name: ChannelName,
         #[serde(with = "form::settings")]
-        settings: Settings,
+        settings: ChannelSettings,
     },
     /// Changes a channel; what is `None` stays. Settings replace all there were; `***` for a secret keeps what is stored.
     SetChannel {
@@ -292,14 +292,14 @@ mod form {
     );
     text!(
         settings,
-        Settings,
-        |settings: &Settings| (
+        ChannelSettings,
+        |settings: &ChannelSettings| (
             settings.kind().name,
             settings.pairs().map(|(key, value)| (key.into(), value.into())).collect::<Vec<(String, String)>>()
         ),
         |(kind, pairs): (String, Vec<(String, String)>)| {
-            let kind = Kind::named(&kind).ok_or("no such kind of channel")?;
-            Settings::parse(kind, pairs).map_err(|error| error.to_string())
+            let kind = ChannelKind::named(&kind).ok_or("no such kind of channel")?;
+            ChannelSettings::parse(kind, pairs).map_err(|error| error.to_string())
         }
     );
 }

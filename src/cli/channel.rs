@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::shared::{AnyProject, Json, OneProject};
 use super::{Failure, Question};
 use crate::admin::{ChannelRow, Request};
-use crate::domain::channel::{Kind, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
 use kinds::Kinds;
 
@@ -33,7 +33,7 @@ pub(super) enum Manage {
 
         /// How it notifies
         #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
-        kind: &'static Kind,
+        kind: &'static ChannelKind,
 
         /// Its name, which others may have too
         #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
@@ -102,8 +102,8 @@ pub(super) struct SettingsArgs {
     set_file: Option<PathBuf>,
 }
 
-fn kind() -> impl clap::builder::TypedValueParser<Value = &'static Kind> {
-    PossibleValuesParser::new(Kind::ALL.map(|kind| kind.name)).try_map(|word| Kind::named(&word).ok_or("no such kind"))
+fn kind() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
+    PossibleValuesParser::new(ChannelKind::ALL.map(|kind| kind.name)).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
 }
 
 fn setting(text: &str) -> Result<(String, String), &'static str> {
@@ -129,7 +129,7 @@ impl Manage {
     pub(super) fn question(self) -> Result<Question, Failure> {
         Ok(match self {
             Self::Create { project: OneProject { project }, kind, name, settings, json: Json { json } } => {
-                let settings = Settings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
+                let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
                 Question::shown(Request::CreateChannel { project, name, settings }, json)
             }
             Self::List { project: AnyProject { project }, show_settings, json: Json { json } } => {

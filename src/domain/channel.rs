@@ -8,19 +8,19 @@ mod value;
 use std::fmt;
 
 pub use field::{Field, Form, Need};
-pub use settings::{MASK, Settings, SettingsError};
+pub use settings::{ChannelSettings, MASK, SettingsError};
 
 /// A kind of channel. There is one of each, in a file of its own below `kinds`.
-pub struct Kind {
+pub struct ChannelKind {
     /// The `kind` of the API, and the word of the command line. No two kinds share one.
     pub name: &'static str,
     /// What can be set, in the order in which people are asked.
     pub fields: &'static [Field],
     /// What holds between fields that are each sound. The error says what is wrong and what to do.
-    rule: fn(&Settings) -> Result<(), &'static str>,
+    rule: fn(&ChannelSettings) -> Result<(), &'static str>,
 }
 
-impl Kind {
+impl ChannelKind {
     /// Every kind there is, by name.
     pub const ALL: [&'static Self; 3] = [&kinds::email::EMAIL, &kinds::sms::SMS, &kinds::webhook::WEBHOOK];
 
@@ -35,15 +35,15 @@ impl Kind {
     }
 }
 
-impl PartialEq for Kind {
+impl PartialEq for ChannelKind {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-impl Eq for Kind {}
+impl Eq for ChannelKind {}
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for ChannelKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }

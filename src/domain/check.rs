@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::flip::{Cause, Flip};
 use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use super::moment::Moment;
-use super::outcomes::{Outcome, Outcomes};
+use super::outcomes::{Outcomes, RunOutcome};
 use super::ping::{Kind, Meaning};
 use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
@@ -232,9 +232,9 @@ impl CheckState {
         // A deadline that the ping found passed comes before it; after it only that of a run that goes on.
         let before = flips.iter().take_while(|flip| flip.cause.is_by_time()).count();
         let (before, after) = flips.split_at(before);
-        before.iter().for_each(|flip| self.take(flip));
+        before.iter().for_each(|flip| self.apply_flip(flip));
         self.record(kind, rid, at);
-        after.iter().for_each(|flip| self.take(flip));
+        after.iter().for_each(|flip| self.apply_flip(flip));
     }
 
     /// What a ping changes besides the status.
@@ -249,16 +249,16 @@ impl CheckState {
                 if same.is_some() || rid.is_none() || kind == Kind::Fail {
                     self.run = None;
                 }
-                self.count(if kind == Kind::Fail { Outcome::Fail } else { Outcome::Success });
+                self.count(if kind == Kind::Fail { RunOutcome::Fail } else { RunOutcome::Success });
             }
             Kind::Start => self.run = Some(Run { start: at, rid }),
             Kind::Log | Kind::Ignored => {}
         }
     }
 
-    fn count(&mut self, outcome: Outcome) {
+    fn count(&mut self, outcome: RunOutcome) {
         self.outcomes.push(outcome);
-        self.failures = if outcome == Outcome::Success { 0 } else { self.failures.saturating_add(1) };
+        self.failures = if outcome == RunOutcome::Success { 0 } else { self.failures.saturating_add(1) };
     }
 
     /// Stops monitoring and ends the run.
@@ -298,20 +298,20 @@ impl CheckState {
     fn turn(&mut self, to: Status, cause: Cause, at: Moment, flips: &mut Vec<Flip>) {
         if self.status != to {
             let flip = Flip { at, from: self.status, to, cause };
-            self.take(&flip);
+            self.apply_flip(&flip);
             flips.push(flip);
         }
     }
 
     /// Makes a change of status that has been decided.
-    pub fn take(&mut self, flip: &Flip) {
+    pub fn apply_flip(&mut self, flip: &Flip) {
         self.status = flip.to;
         self.changed = flip.at;
         if flip.to != Status::Up {
             self.grace_start = None;
         }
         if flip.cause.is_by_time() {
-            self.count(Outcome::Missed);
+            self.count(RunOutcome::Missed);
         }
     }
 }

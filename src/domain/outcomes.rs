@@ -2,7 +2,7 @@
 
 /// How something that was expected of a check ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// A success ping came.
     Success,
     /// A fail ping came.
@@ -33,21 +33,21 @@ impl Outcomes {
     }
 
     /// Adds the newest; the oldest goes.
-    pub fn push(&mut self, outcome: Outcome) {
+    pub fn push(&mut self, outcome: RunOutcome) {
         let bits = match outcome {
-            Outcome::Success => 1,
-            Outcome::Fail => 2,
-            Outcome::Missed => 3,
+            RunOutcome::Success => 1,
+            RunOutcome::Fail => 2,
+            RunOutcome::Missed => 3,
         };
         self.0 = self.0 << BITS | bits;
     }
 
     /// Newest first.
-    pub fn newest_first(self) -> impl Iterator<Item = Outcome> {
+    pub fn newest_first(self) -> impl Iterator<Item = RunOutcome> {
         (0..Self::KEPT).map_while(move |place| match self.0 >> (place * BITS) & 0b11 {
-            1 => Some(Outcome::Success),
-            2 => Some(Outcome::Fail),
-            3 => Some(Outcome::Missed),
+            1 => Some(RunOutcome::Success),
+            2 => Some(RunOutcome::Fail),
+            3 => Some(RunOutcome::Missed),
             _ => None,
         })
     }
@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_last_32_are_kept() {
-        let all: Vec<_> = [Outcome::Success, Outcome::Fail, Outcome::Missed, Outcome::Missed].into_iter().cycle().take(50).collect();
+        let all: Vec<_> =
+            [RunOutcome::Success, RunOutcome::Fail, RunOutcome::Missed, RunOutcome::Missed].into_iter().cycle().take(50).collect();
         let mut outcomes = Outcomes::default();
         for (count, outcome) in all.iter().enumerate() {
             let kept: Vec<_> = all[..count].iter().rev().take(32).copied().collect();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
-use super::channel::Settings;
+use super::channel::ChannelSettings;
 use super::ids::{ChannelId, KeyId, ProjectId};
 use super::moment::Moment;
 
@@ -253,7 +253,7 @@ pub struct Channel {
     /// Its name.
     pub name: ChannelName,
     /// How it notifies.
-    pub settings: Settings,
+    pub settings: ChannelSettings,
 }
 
 #[cfg(test)]

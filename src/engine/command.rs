@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::channel::Settings;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
@@ -65,7 +65,7 @@ pub enum Command {
         /// Its new name.
         name: Option<ChannelName>,
         /// Its new settings, in place of all it had.
-        settings: Option<Settings>,
+        settings: Option<ChannelSettings>,
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
@@ -191,7 +191,7 @@ pub struct NewChannel {
     /// Its name.
     pub name: ChannelName,
     /// How it notifies.
-    pub settings: Settings,
+    pub settings: ChannelSettings,
 }
 
 /// What a command came to, once it is on disk.

@@ -13,7 +13,7 @@ use checkpoint::Checkpoint;
 use sweep::Sweep;
 
 pub(super) use checkpoint::LogPlace;
-pub(super) use sweep::Held;
+pub(super) use sweep::LogSize;
 
 /// How much of each job is put off, and how much is done at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +79,8 @@ pub(super) struct Housekeeping {
 }
 
 impl Housekeeping {
-    pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, held: Held) -> Self {
-        Self { thresholds, checkpoint: Checkpoint::new(checkpoint), sweep: Sweep::new(held), next_flip: None, told: false }
+    pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, size: LogSize) -> Self {
+        Self { thresholds, checkpoint: Checkpoint::new(checkpoint), sweep: Sweep::new(size), next_flip: None, told: false }
     }
 
     /// Time for the hourly round: check rows are brought up to date, and what has died goes.

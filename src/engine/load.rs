@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::apply::{Effects, Numbers, WorkingState};
-use super::housekeeping::{Held, LogPlace};
+use super::housekeeping::{LogPlace, LogSize};
 use super::state::{Change, State};
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, FlipNumber};
@@ -20,7 +20,7 @@ pub(super) struct Loaded {
     /// Check rows hold every ping and flip up to here.
     pub(super) checkpoint: LogPlace,
     /// How many pings there are, with what bodies.
-    pub(super) held: Held,
+    pub(super) size: LogSize,
 }
 
 /// Reads everything that memory holds.
@@ -61,7 +61,7 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         flip: flip.max(newest.flip.0) + 1,
         bytes: newest.bytes,
     };
-    let held = Held {
+    let size = LogSize {
         log_len: snapshot.log_len()?,
         log_bytes: newest.bytes.saturating_sub(snapshot.mark(Mark::SweptBytes)?),
         kept_len: snapshot.kept_len()?,
@@ -72,7 +72,7 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
         // The sweep leaves the newest ping, so this is the latest of all.
         last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
         checkpoint,
-        held,
+        size,
     })
 }
 
@@ -93,7 +93,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
             if logged.arrival == arrival {
                 of_ping.push((number, logged.flip));
             } else {
-                take_flip(state, number, &logged);
+                apply_flip(state, number, &logged);
                 moved.insert(logged.check);
             }
         }
@@ -112,7 +112,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for flip in flips {
         let (number, logged) = flip?;
         newest.flip = number;
-        take_flip(state, number, &logged);
+        apply_flip(state, number, &logged);
         moved.insert(logged.check);
     }
     for id in moved {
@@ -127,10 +127,10 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
 
 /// Applies a flip that no ping is known to have caused. The row of its check was written with it, except by release 0.1, whose flips do
 /// not say during which ping they were decided; the status follows from them alone, whatever their order among the pings.
-fn take_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
+fn apply_flip(state: &mut State, number: FlipNumber, logged: &LoggedFlip) {
     if let Some(check) = state.check(logged.check).filter(|check| check.state.last_flip < number) {
         let mut next = check.state;
-        next.take(&logged.flip);
+        next.apply_flip(&logged.flip);
         next.last_flip = number;
         state.apply(&Change::Pinged { id: logged.check, state: next, sooner: false });
     }

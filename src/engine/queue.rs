@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::command::{Answer, Command, Signal, Unavailable};
 use super::replies::RouteId;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
@@ -128,6 +129,10 @@ impl Queue {
     }
 }
 
+fn settings_weight(settings: &ChannelSettings) -> usize {
+    settings.pairs().map(|(key, value)| key.len() + value.len()).sum()
+}
+
 /// Bytes that a command may hold besides its own size.
 fn weight(command: &Command) -> usize {
     match command {
@@ -139,7 +144,21 @@ fn weight(command: &Command) -> usize {
         }
         Command::CreateCheck(request) => edit_weight(&request.edit),
         Command::UpdateCheck(_, edit) => edit_weight(edit),
-        _ => 0,
+        Command::CreateChannel(request) => settings_weight(&request.settings),
+        Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, settings_weight),
+        Command::NoteKeyUses(uses) => size_of_val(&**uses),
+        Command::Expire(checks) => size_of_val(&**checks),
+        Command::Pause(_)
+        | Command::Resume(_)
+        | Command::DeleteCheck(_)
+        | Command::RemoveOrphans
+        | Command::CreateProject(_)
+        | Command::SetProject { .. }
+        | Command::DeleteProject(_)
+        | Command::CreateKey(_)
+        | Command::RevokeKey(_)
+        | Command::DeleteChannel(_)
+        | Command::SetBadgeSecret(_) => 0,
     }
 }
 

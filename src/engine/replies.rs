@@ -57,7 +57,7 @@ impl ReplyRoutes {
             }
         }
         for (inbox, carried) in inboxes.iter().zip(carried) {
-            // A inbox that has ended takes nothing; its callers may still be there.
+            // An inbox that has ended takes nothing; its callers may still be there.
             if !carried.is_empty()
                 && let Err(undelivered) = inbox.send(carried)
             {

@@ -63,11 +63,11 @@ struct Memory {
 impl Memory {
     /// Reads the file at `now`; also gives the state to be published.
     fn read(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment, random: &Random) -> Result<(Self, State), StoreError> {
-        let Loaded { working, last_stamp, checkpoint, held } = load(store, body_limit)?;
+        let Loaded { working, last_stamp, checkpoint, size } = load(store, body_limit)?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let alarm = alarm_of(&working.state, now.max(last_stamp));
-        let housekeeping = Housekeeping::new(thresholds, checkpoint, held);
+        let housekeeping = Housekeeping::new(thresholds, checkpoint, size);
         Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false }, published))
     }
 }

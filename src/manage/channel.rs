@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ManageError, submit};
-use crate::domain::channel::Settings;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::Handle;
@@ -13,7 +13,12 @@ use crate::engine::command::{Command, NewChannel, Outcome};
 ///
 /// # Errors
 /// When the project is gone, or the writer does not answer.
-pub async fn create(handle: &Handle, project: ProjectId, name: ChannelName, settings: Settings) -> Result<Box<Channel>, ManageError> {
+pub async fn create(
+    handle: &Handle,
+    project: ProjectId,
+    name: ChannelName,
+    settings: ChannelSettings,
+) -> Result<Box<Channel>, ManageError> {
     let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings };
     match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
         Outcome::Channel(channel) => Ok(channel),

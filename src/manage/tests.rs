@@ -2,7 +2,7 @@ use std::future::Future;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::domain::channel::{Kind, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, ChannelName, KeyHash, KeyLabel, PingKey, Project, ProjectName};
 use crate::engine::{self, Ended};
@@ -36,7 +36,8 @@ impl Service {
 
     /// Makes a webhook with a secret header and returns its UUID.
     fn channel(&self, project: &Project, name: &str) -> String {
-        let settings = Settings::parse(Kind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "secret")]).unwrap();
+        let settings =
+            ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "secret")]).unwrap();
         self.run(channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings)).unwrap().uuid.to_string()
     }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::channel::{Kind, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
@@ -195,13 +195,13 @@ impl Snapshot {
     pub fn channels(&self) -> Result<Vec<Channel>, StoreError> {
         self.rows(CHANNELS, |id, bytes| {
             let row: ChannelRow<'_> = record::decode(bytes)?;
-            let kind = Kind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
+            let kind = ChannelKind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
             Ok(Channel {
                 id: ChannelId(id),
                 uuid: row.uuid,
                 project: ProjectId(row.project),
                 name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
-                settings: Settings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
+                settings: ChannelSettings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
             })
         })
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 mod logs;
 
 use super::*;
-use crate::domain::channel::{Kind as ChannelKind, Settings as ChannelSettings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};

@@ -15,7 +15,7 @@ mod update;
 mod upsert;
 mod versions;
 
-use overdue::domain::channel::{Kind, Settings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
 use overdue::manage::channel;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ impl Server {
 
     /// Makes a channel and returns its UUID.
     async fn channel(&self, project: &Project, name: &str) -> String {
-        let settings = Settings::parse(Kind::named("email").unwrap(), [("to", "a@b.example")]).unwrap();
+        let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@b.example")]).unwrap();
         let channel = channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
         channel.uuid.to_string()
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use overdue::clock::ManualClock;
-use overdue::domain::channel::{Kind, Settings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::ping::{Method, Origin, Scheme};
 use overdue::domain::project::ChannelName;
 use overdue::engine::command::{Command, PingRequest, Signal, Target};
@@ -91,7 +91,7 @@ async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
         ),
         ("", "webhook", vec![("method", "GET"), ("up-url", "https://example.org/")]),
     ] {
-        let settings = Settings::parse(Kind::named(kind).unwrap(), settings).unwrap();
+        let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), settings).unwrap();
         channel::create(&site.handle, main.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
     }
     let mut uuids = Vec::new();

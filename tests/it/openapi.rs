@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use overdue::domain::channel::{Kind, Settings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
 use overdue::http::ApiRate;
 use overdue::manage::channel;
@@ -135,7 +135,7 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let other = project(&server.handle, "other").await;
     let keys = [("X-Api-Key", other.rw.as_str())];
     let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
-    let settings = Settings::parse(Kind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let settings = ChannelSettings::parse(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
     let names = BTreeMap::from([

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use overdue::domain::channel::{Kind as ChannelKind, Settings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::ids::ProjectId;
 use overdue::domain::ping::Kind;
@@ -99,7 +99,7 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     let disk = Disk::default();
     let mut engine = Engine::open(disk.medium(), Thresholds::default());
     engine.project(100);
-    let settings = Settings::parse(ChannelKind::named("email").unwrap(), [("to", "root@example.org")]).unwrap();
+    let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "root@example.org")]).unwrap();
     let name = ChannelName::parse("mail").unwrap();
     let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings };
     let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::channel::{Kind, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
 
@@ -69,7 +69,8 @@ fn lists_show_ping_keys_when_asked_and_api_keys_never() {
 fn lists_mask_the_secrets_of_channels() {
     let service = Service::new();
     create_project(&service, "one");
-    let settings = Settings::parse(Kind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "hidden")]).unwrap();
+    let settings =
+        ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "hidden")]).unwrap();
     let create = Request::CreateChannel { project: "one".into(), name: ChannelName::parse("n").unwrap(), settings };
     let uuid = made(&service, create);
     let list = |show_settings| json(&service, Request::ListChannels { project: None, show_settings });

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::cli::Failure;
 use crate::cli::shared::Json;
 use crate::cli::table;
-use crate::domain::channel::{Field, Kind, Need};
+use crate::domain::channel::{ChannelKind, Field, Need};
 
 /// Headings of the table.
 const HEADINGS: [&str; 4] = ["KIND", "SETTING", "NEED", "WHAT IT IS"];
@@ -15,7 +15,7 @@ const HEADINGS: [&str; 4] = ["KIND", "SETTING", "NEED", "WHAT IT IS"];
 pub(in crate::cli) struct Kinds {
     /// The one kind to show [default: all]
     #[arg(value_parser = super::kind())]
-    kind: Option<&'static Kind>,
+    kind: Option<&'static ChannelKind>,
 
     #[command(flatten)]
     json: Json,
@@ -42,7 +42,7 @@ struct FieldRow {
 }
 
 impl FieldRow {
-    fn of(kind: &Kind, field: &Field) -> Self {
+    fn of(kind: &ChannelKind, field: &Field) -> Self {
         let (need, default) = match field.need {
             Need::Required => ("required", None),
             Need::Optional => ("optional", None),
@@ -59,19 +59,19 @@ impl FieldRow {
     }
 }
 
-fn rows(kinds: &[&'static Kind]) -> Vec<FieldRow> {
+fn rows(kinds: &[&'static ChannelKind]) -> Vec<FieldRow> {
     kinds.iter().flat_map(|kind| kind.fields.iter().map(|field| FieldRow::of(kind, field))).collect()
 }
 
 /// What stands below the help of a command that takes settings.
 pub(super) fn help() -> String {
-    table::table(&HEADINGS, rows(&Kind::ALL).iter().map(FieldRow::cells)).join("\n")
+    table::table(&HEADINGS, rows(&ChannelKind::ALL).iter().map(FieldRow::cells)).join("\n")
 }
 
 impl Kinds {
     /// Shows the kinds, without a server or a database.
     pub(in crate::cli) fn show(self) -> Result<(), Failure> {
-        let rows = self.kind.map_or_else(|| rows(&Kind::ALL), |kind| rows(&[kind]));
+        let rows = self.kind.map_or_else(|| rows(&ChannelKind::ALL), |kind| rows(&[kind]));
         table::show(&rows, self.json.json, &HEADINGS, FieldRow::cells).map_err(Failure::unwritten)
     }
 }

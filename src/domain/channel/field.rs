@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::settings::Settings;
+use super::settings::ChannelSettings;
 use super::value;
 
 /// A setting that a kind of channel has.
@@ -42,7 +42,7 @@ pub enum Need {
     /// What is left out gets a value.
     Default {
         /// The value, which may depend on what was given.
-        value: fn(&Settings) -> &'static str,
+        value: fn(&ChannelSettings) -> &'static str,
         /// The value in words, for people.
         words: &'static str,
     },

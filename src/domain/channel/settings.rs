@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::value;
-use super::{Form, Kind, Need};
+use super::{ChannelKind, Form, Need};
 
 /// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
 pub const MASK: &str = "***";
@@ -14,19 +14,19 @@ const MOST_OF_A_PATTERN: usize = 64;
 
 /// What a channel of some kind needs to notify. Its kind takes each value, and all of them together. What was left out has its default.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
-    kind: &'static Kind,
+pub struct ChannelSettings {
+    kind: &'static ChannelKind,
     /// By key, in its one spelling.
     values: BTreeMap<Box<str>, Box<str>>,
 }
 
-impl Settings {
+impl ChannelSettings {
     /// Settings of a new channel, from keys and values as somebody gave them.
     ///
     /// # Errors
     /// For a key that the kind does not have or that comes twice, a missing one, a value that could not be sent, and [`MASK`] in
     /// place of a secret, since none is stored yet.
-    pub fn parse<K, V>(kind: &'static Kind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn parse<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -51,7 +51,7 @@ impl Settings {
     ///
     /// # Errors
     /// For a key that the kind does not have or that comes twice, a missing one, and a value that could not be sent.
-    pub fn read<K, V>(kind: &'static Kind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    pub fn read<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -128,7 +128,7 @@ impl Settings {
     }
 
     /// The kind they are for.
-    pub fn kind(&self) -> &'static Kind {
+    pub fn kind(&self) -> &'static ChannelKind {
         self.kind
     }
 
@@ -151,16 +151,16 @@ impl Settings {
 }
 
 /// Without the values, some of which are secrets.
-impl fmt::Debug for Settings {
+impl fmt::Debug for ChannelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Settings({}, ..)", self.kind.name)
+        write!(f, "ChannelSettings({}, ..)", self.kind.name)
     }
 }
 
 /// Why settings were refused and what to do. Values are not repeated, since they may be secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingsError {
-    kind: &'static Kind,
+    kind: &'static ChannelKind,
     problem: String,
 }
 

@@ -5,22 +5,22 @@ use super::*;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-fn parse(kind: &'static Kind, pairs: Pairs<'_>) -> Result<Settings, String> {
-    Settings::parse(kind, pairs.iter().copied()).map_err(|error| error.to_string())
+fn parse(kind: &'static ChannelKind, pairs: Pairs<'_>) -> Result<ChannelSettings, String> {
+    ChannelSettings::parse(kind, pairs.iter().copied()).map_err(|error| error.to_string())
 }
 
 #[test]
 fn kinds_are_found_by_their_names() {
-    for kind in Kind::ALL {
-        assert_eq!(Kind::named(kind.name), Some(kind));
+    for kind in ChannelKind::ALL {
+        assert_eq!(ChannelKind::named(kind.name), Some(kind));
     }
-    assert_eq!((Kind::named("Email"), Kind::named("")), (None, None));
+    assert_eq!((ChannelKind::named("Email"), ChannelKind::named("")), (None, None));
 }
 
 #[test]
 fn good_settings_are_taken_and_come_back() {
     let long = format!("https://example.org/{}", "x".repeat(1980));
-    let cases: &[(&'static Kind, Pairs<'_>)] = &[
+    let cases: &[(&'static ChannelKind, Pairs<'_>)] = &[
         (&EMAIL, &[("to", "ops@example.org")]),
         (&EMAIL, &[("to", "a.b+c_d/e=f@localhost")]),
         (&SMS, &[("to", "+37120000000")]),
@@ -34,7 +34,7 @@ fn good_settings_are_taken_and_come_back() {
     for (kind, pairs) in cases {
         let settings = parse(kind, pairs).unwrap();
         assert_eq!(settings.pairs().collect::<Vec<_>>(), *pairs);
-        assert_eq!(Settings::read(kind, settings.pairs()).as_ref(), Ok(&settings));
+        assert_eq!(ChannelSettings::read(kind, settings.pairs()).as_ref(), Ok(&settings));
     }
 }
 
@@ -57,7 +57,7 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
     let (local, label) = (format!("{}@example.org", "x".repeat(65)), format!("a@{}.org", "x".repeat(64)));
     let (name, value, url) = (format!("header.{}", "x".repeat(101)), "x".repeat(1001), format!("http://a/{}", "x".repeat(1992)));
     let down = ("down-url", "http://a/");
-    let cases: &[(&'static Kind, Pairs<'_>, &str)] = &[
+    let cases: &[(&'static ChannelKind, Pairs<'_>, &str)] = &[
         (&EMAIL, &[], "settings of kind email: to is missing; give to=ADDRESS"),
         (&EMAIL, &[("too", "ops@example.org")], "settings of kind email: there is no setting \"too\"; use to"),
         (&EMAIL, &[("to", "a@b"), ("to", "a@b")], "\"to\" is given twice; give it once"),
@@ -107,19 +107,19 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
         assert!(parse(&SMS, &[("to", to)]).unwrap_err().contains("to is not a phone number"), "{to}");
     }
     let headers = |count| (0..count).map(|number| (format!("header.x{number}"), "y")).chain([(down.0.to_owned(), down.1)]);
-    let most = Settings::parse(&WEBHOOK, headers(64)).unwrap();
-    assert_eq!(Settings::parse(&WEBHOOK, most.pairs()), Ok(most));
-    let error = Settings::parse(&WEBHOOK, headers(65)).unwrap_err();
+    let most = ChannelSettings::parse(&WEBHOOK, headers(64)).unwrap();
+    assert_eq!(ChannelSettings::parse(&WEBHOOK, most.pairs()), Ok(most));
+    let error = ChannelSettings::parse(&WEBHOOK, headers(65)).unwrap_err();
     assert!(error.to_string().contains("header.NAME is given more than 64 times; give fewer"), "{error}");
 }
 
 #[test]
 fn secrets_are_shown_to_nobody() {
-    let shown = |settings: &Settings| settings.masked().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let shown = |settings: &ChannelSettings| settings.masked().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
     let webhook = parse(&WEBHOOK, &[("down-url", "http://a/"), ("header.Authorization", "Bearer b"), ("body", "c")]).unwrap();
     assert_eq!(shown(&webhook), "body=c down-url=http://a/ header.authorization=*** method=POST");
     assert_eq!(shown(&parse(&EMAIL, &[("to", "a@b")]).unwrap()), "to=a@b");
-    assert_eq!(format!("{webhook:?}"), "Settings(webhook, ..)");
+    assert_eq!(format!("{webhook:?}"), "ChannelSettings(webhook, ..)");
 }
 
 #[test]
@@ -157,5 +157,5 @@ fn a_mask_keeps_what_is_stored() {
     }
     assert!(parse(&WEBHOOK, &[a, k]).unwrap_err().contains("\"header.k\" is ***, which stands for a stored value"));
     // A file that holds such a value was written before it meant anything.
-    assert!(Settings::read(&WEBHOOK, [a, k]).is_ok());
+    assert!(ChannelSettings::read(&WEBHOOK, [a, k]).is_ok());
 }

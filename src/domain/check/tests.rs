@@ -265,7 +265,7 @@ fn flips_say_what_caused_them() {
     let Meaning::Fail(exit) = exit else { unreachable!() };
     assert_eq!(causes(&subject), [Success, Late, Success, Overrun, Success, Fail, Success, exit, Operator]);
     let newest: Vec<_> = subject.state.outcomes.newest_first().collect();
-    let [s, f, m] = [Outcome::Success, Outcome::Fail, Outcome::Missed];
+    let [s, f, m] = [RunOutcome::Success, RunOutcome::Fail, RunOutcome::Missed];
     assert_eq!(newest, [f, s, f, s, m, s, m, s]);
     assert_eq!(subject.state.failures, 1);
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
-use crate::domain::channel::Settings;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
@@ -90,7 +90,7 @@ impl WorkingState {
         Ok(self.put_channel(Channel { id, uuid, project, name, settings }))
     }
 
-    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<Settings>) -> Applied {
+    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<ChannelSettings>) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);

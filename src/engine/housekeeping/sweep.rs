@@ -8,7 +8,7 @@ use crate::store::{Mark, PingCursor, StoreError};
 
 /// What the file holds of pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct Held {
+pub(in crate::engine) struct LogSize {
     /// Entries in the arrival log.
     pub(in crate::engine) log_len: u64,
     /// Bytes of their bodies.
@@ -21,7 +21,7 @@ pub(in crate::engine) struct Held {
 
 /// How far the sweep is.
 pub(super) struct Sweep {
-    held: Held,
+    size: LogSize,
     goal: Goal,
     /// A sweep of the whole log is wanted once check rows hold all of it.
     requested: bool,
@@ -45,8 +45,8 @@ enum Goal {
 }
 
 impl Sweep {
-    pub(super) fn new(held: Held) -> Self {
-        Self { held, goal: Goal::None, requested: false, ceiling: 0, swept_to: Arrival(0), cursor: PingCursor::default(), to_look_at: 0 }
+    pub(super) fn new(size: LogSize) -> Self {
+        Self { size, goal: Goal::None, requested: false, ceiling: 0, swept_to: Arrival(0), cursor: PingCursor::default(), to_look_at: 0 }
     }
 
     /// Has everything that is dead removed.
@@ -60,8 +60,8 @@ impl Sweep {
 
     /// Counts what a batch has appended.
     pub(super) fn appended(&mut self, (pings, bytes): (u64, u64)) {
-        self.held.log_len += pings;
-        self.held.log_bytes += bytes;
+        self.size.log_len += pings;
+        self.size.log_bytes += bytes;
     }
 
     /// Does the next part of what is due; `false` when there was nothing to write. Check rows hold every ping up to `checkpoint`; nothing
@@ -76,15 +76,15 @@ impl Sweep {
         let swept = self.sweep(slice, checkpoint)?;
         let pruned = self.prune_kept(slice)?;
         if swept || pruned {
-            batch.set_mark(Mark::SweptBytes, newest.bytes.saturating_sub(self.held.log_bytes))?;
-            batch.set_mark(Mark::KeptBytes, self.held.kept_bytes)?;
+            batch.set_mark(Mark::SweptBytes, newest.bytes.saturating_sub(self.size.log_bytes))?;
+            batch.set_mark(Mark::KeptBytes, self.size.kept_bytes)?;
         }
         Ok(swept || pruned)
     }
 
     fn choose_goal(&mut self, slice: &Slice<'_>, checkpoint: Arrival) {
         let Slice { thresholds, state, .. } = *slice;
-        let Held { log_len, log_bytes, kept_len, kept_bytes } = self.held;
+        let LogSize { log_len, log_bytes, kept_len, kept_bytes } = self.size;
         // Bodies are carried over once at the most: the log may grow with what is kept.
         let heavy = log_bytes > thresholds.slack_bytes + 2 * kept_bytes;
         if (self.requested || heavy) && checkpoint > self.swept_to {
@@ -109,7 +109,7 @@ impl Sweep {
         let Slice { thresholds, batch, state, appended: (pings, bytes), .. } = *slice;
         let (up_to, surplus) = match self.goal {
             Goal::None => return Ok(false),
-            Goal::Entries(target) => (checkpoint, self.held.log_len.saturating_sub(target)),
+            Goal::Entries(target) => (checkpoint, self.size.log_len.saturating_sub(target)),
             Goal::UpTo(arrival) => (arrival, u64::MAX),
         };
         // Twice what came in, so that the sweep gets ahead of any rate.
@@ -119,13 +119,13 @@ impl Sweep {
         if swept.damaged > 0 {
             tracing::error!("{} damaged rows of the table `pings` are removed", swept.damaged);
         }
-        let held = &mut self.held;
-        debug_assert!(held.log_len >= swept.removed as u64, "{held:?}, {} removed", swept.removed);
-        held.log_len -= swept.removed as u64;
+        let size = &mut self.size;
+        debug_assert!(size.log_len >= swept.removed as u64, "{size:?}, {} removed", swept.removed);
+        size.log_len -= swept.removed as u64;
         // A damaged row does not say how long its body was.
-        held.log_bytes = held.log_bytes.saturating_sub(swept.removed_bytes);
-        held.kept_len += swept.kept as u64;
-        held.kept_bytes += swept.kept_bytes;
+        size.log_bytes = size.log_bytes.saturating_sub(swept.removed_bytes);
+        size.kept_len += swept.kept as u64;
+        size.kept_bytes += swept.kept_bytes;
         let mut left = swept.removed.max(thresholds.slice);
         for check in &swept.checks {
             let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), left)?;
@@ -133,11 +133,11 @@ impl Sweep {
             self.forget(pruned.removed, pruned.removed_bytes);
         }
         if left == 0 {
-            self.to_look_at = self.held.kept_len;
+            self.to_look_at = self.size.kept_len;
         }
         let exhausted = swept.removed < most && swept.removed_bytes < most_bytes;
         let reached = match self.goal {
-            Goal::Entries(target) => exhausted || self.held.log_len <= target,
+            Goal::Entries(target) => exhausted || self.size.log_len <= target,
             Goal::None | Goal::UpTo(_) => exhausted,
         };
         if reached {
@@ -150,11 +150,11 @@ impl Sweep {
         if let Goal::UpTo(_) = self.goal {
             self.swept_to = up_to;
             if self.has_dead(slice.state) {
-                self.to_look_at = self.held.kept_len;
+                self.to_look_at = self.size.kept_len;
             }
         }
         // What is after the checkpoint stays: the next look at the entries has to wait for more of them.
-        self.ceiling = self.ceiling.max(self.held.log_len + slice.thresholds.slack / 2);
+        self.ceiling = self.ceiling.max(self.size.log_len + slice.thresholds.slack / 2);
         self.goal = Goal::None;
     }
 
@@ -173,15 +173,15 @@ impl Sweep {
     }
 
     fn forget(&mut self, pings: usize, bytes: u64) {
-        debug_assert!(self.held.kept_len >= pings as u64, "{:?}, {pings} removed", self.held);
-        self.held.kept_len -= pings as u64;
+        debug_assert!(self.size.kept_len >= pings as u64, "{:?}, {pings} removed", self.size);
+        self.size.kept_len -= pings as u64;
         // A damaged row may have said that its body was shorter.
-        self.held.kept_bytes = self.held.kept_bytes.saturating_sub(bytes);
+        self.size.kept_bytes = self.size.kept_bytes.saturating_sub(bytes);
     }
 
     /// Whether the file has more pings than are within their limits.
     pub(super) fn has_dead(&self, state: &State) -> bool {
-        self.held.log_len + self.held.kept_len > live_pings(state)
+        self.size.log_len + self.size.kept_len > live_pings(state)
     }
 }
 

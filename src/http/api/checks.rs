@@ -35,7 +35,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let mut body = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
     let mut object = Object::begin(&mut body);
     object.with("checks", |out| {
-        write_array(out, &checks, |check, out| view.write_check(out, check, Members::Shown, &channels, now));
+        write_array(out, &checks, |check, out| view.write_check(out, check, Members::Read, &channels, now));
     });
     object.end();
     Ok(List { body, until: checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min() })
@@ -92,7 +92,7 @@ impl Filter {
 }
 
 pub(super) fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    Ok(reply::json(written(call, &call.check(check)?, Members::Shown, call.now)))
+    Ok(reply::json(written(call, &call.check(check)?, Members::Read, call.now)))
 }
 
 pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {

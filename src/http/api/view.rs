@@ -32,7 +32,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Members {
     /// Those of list and get answers.
-    Shown,
+    Read,
     /// With `subject` and `subject_fail`: create, update, pause, resume and delete answers.
     Changed,
 }
@@ -40,15 +40,15 @@ pub(crate) enum Members {
 impl View<'_> {
     /// Writes a check as it is at `now`; `channels` are those of its project.
     pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: Members, channels: &Channels, now: Moment) {
-        let (settings, life, filters) = (&*check.settings, &check.state, check.settings.filters);
+        let (settings, state, filters) = (&*check.settings, &check.state, check.settings.filters);
         let mut object = Object::begin(out);
         object.text("name", settings.name.as_str()).text("slug", settings.slug.as_str());
         object.text("tags", settings.tags.as_str()).text("desc", settings.desc.as_str());
-        object.number("grace", settings.grace.get()).number("n_pings", life.n_pings);
-        object.text("status", self.status(check, now)).boolean("started", life.run.is_some());
-        object.plain_or_null("last_ping", life.last_ping, Moment::write_seconds);
-        object.plain_or_null("next_ping", life.next_ping(), Moment::write_seconds);
-        if let Some(micros) = life.last_duration {
+        object.number("grace", settings.grace.get()).number("n_pings", state.n_pings);
+        object.text("status", self.status(check, now)).boolean("started", state.run.is_some());
+        object.plain_or_null("last_ping", state.last_ping, Moment::write_seconds);
+        object.plain_or_null("next_ping", state.next_ping(), Moment::write_seconds);
+        if let Some(micros) = state.last_duration {
             // In whole seconds. A clock that was set back during the run gives 0.
             object.number("last_duration", micros.max(0) / MICROS);
         }

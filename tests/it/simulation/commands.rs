@@ -199,9 +199,9 @@ fn channel_name(dice: &Dice) -> ChannelName {
     ChannelName::parse(dice.pick(&["", "mail", "hook"])).unwrap()
 }
 
-fn channel_settings(dice: &Dice) -> channel::Settings {
+fn channel_settings(dice: &Dice) -> channel::ChannelSettings {
     let to = dice.pick(&["root@example.org", "ops@example.org"]);
-    channel::Settings::parse(channel::Kind::named("email").unwrap(), [("to", to)]).unwrap()
+    channel::ChannelSettings::parse(channel::ChannelKind::named("email").unwrap(), [("to", to)]).unwrap()
 }
 
 fn slug(dice: &Dice) -> Slug {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use overdue::domain::channel::Settings;
+use overdue::domain::channel::ChannelSettings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::project::{self, ChannelName, Secret};
 use overdue::domain::status::Status;
@@ -29,7 +29,7 @@ pub(crate) struct Channel {
     pub(crate) project: u64,
     pub(crate) uuid: Uuid,
     pub(crate) name: ChannelName,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ChannelSettings,
 }
 
 /// What of a check's settings decides about nothing but its place in lists.

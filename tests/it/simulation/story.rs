@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use bytes::Bytes;
 use overdue::domain::flip::Cause;
-use overdue::domain::outcomes::Outcome;
+use overdue::domain::outcomes::RunOutcome;
 use overdue::domain::ping::{Kind, Method};
 use overdue::domain::status::{Status, VisibleStatus};
 use overdue::engine::command::Signal;
@@ -71,7 +71,7 @@ pub(crate) struct Story {
     /// Moment, status before, status after, cause.
     pub(crate) flips: Vec<(i64, Status, Status, Cause)>,
     /// Of all completions and missed deadlines, oldest first.
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<RunOutcome>,
     changed: i64,
 }
 
@@ -107,7 +107,7 @@ impl Story {
         if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
             let is_run = self.run.is_some_and(|(start, _)| self.grace_start().is_none_or(|expected| start < expected));
             let cause = cause.unwrap_or(if is_run { Cause::Overrun } else { Cause::Late });
-            self.outcomes.push(Outcome::Missed);
+            self.outcomes.push(RunOutcome::Missed);
             self.turn(Status::Down, deadline.max(self.changed), cause);
         }
     }
@@ -149,7 +149,7 @@ impl Story {
         };
         self.last_duration = duration;
         self.run = run.filter(|_| goes_on);
-        let (to, outcome) = if kind == Kind::Success { (Status::Up, Outcome::Success) } else { (Status::Down, Outcome::Fail) };
+        let (to, outcome) = if kind == Kind::Success { (Status::Up, RunOutcome::Success) } else { (Status::Down, RunOutcome::Fail) };
         self.outcomes.push(outcome);
         self.turn(to, now, cause);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use overdue::domain::check::Check;
 use overdue::domain::moment::Moment;
-use overdue::domain::outcomes::Outcome;
+use overdue::domain::outcomes::RunOutcome;
 use overdue::engine::Handle;
 
 use super::model::{self, Labels, Model};
@@ -122,7 +122,7 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
     same!(state.last_duration, story.last_duration, "last_duration");
     let newest: Vec<_> = story.outcomes.iter().rev().copied().take(32).collect();
     same!(state.outcomes.newest_first().collect::<Vec<_>>(), newest, "outcomes");
-    let failures = story.outcomes.iter().rev().take_while(|outcome| **outcome != Outcome::Success).count();
+    let failures = story.outcomes.iter().rev().take_while(|outcome| **outcome != RunOutcome::Success).count();
     same!(usize::from(state.failures), failures, "failures since the last success");
     same!(state.next_ping().map(Moment::micros), story.next_ping(), "next_ping");
     same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");

@@ -1,8 +1,8 @@
 //! Channels that send a mail.
 
-use crate::domain::channel::{Field, Form, Kind, Need};
+use crate::domain::channel::{ChannelKind, Field, Form, Need};
 
-pub(in crate::domain::channel) static EMAIL: Kind = Kind {
+pub(in crate::domain::channel) static EMAIL: ChannelKind = ChannelKind {
     name: "email",
     fields: &[Field { key: "to", form: Form::MailAddress, need: Need::Required, help: "mail address to write to" }],
     rule: |_| Ok(()),

@@ -1,8 +1,8 @@
 //! Channels that send a text message to a phone.
 
-use crate::domain::channel::{Field, Form, Kind, Need};
+use crate::domain::channel::{ChannelKind, Field, Form, Need};
 
-pub(in crate::domain::channel) static SMS: Kind = Kind {
+pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
     name: "sms",
     fields: &[Field { key: "to", form: Form::Phone, need: Need::Required, help: "phone number, with + and country code" }],
     rule: |_| Ok(()),

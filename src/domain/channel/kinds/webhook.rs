@@ -1,8 +1,8 @@
 //! Channels that make an HTTP request.
 
-use crate::domain::channel::{Field, Form, Kind, Need, Settings};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, Need};
 
-pub(in crate::domain::channel) static WEBHOOK: Kind = Kind {
+pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
     name: "webhook",
     fields: &[
         Field { key: "down-url", form: Form::Url, need: Need::Optional, help: "requested when a check goes down" },
@@ -22,7 +22,7 @@ pub(in crate::domain::channel) static WEBHOOK: Kind = Kind {
     rule,
 };
 
-fn rule(settings: &Settings) -> Result<(), &'static str> {
+fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
     if settings.get("down-url").or(settings.get("up-url")).is_none() {
         return Err("there is no URL; give down-url=URL, up-url=URL or both");
     }

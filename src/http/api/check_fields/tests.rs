@@ -13,7 +13,7 @@ fn parsed(body: &[u8], version: Version) -> Result<CheckFields, String> {
 fn refusal(body: &str) -> String {
     match parsed(body.as_bytes(), Version::V3) {
         Err(message) => message.strip_prefix("json validation error: ").unwrap_or(&message).to_owned(),
-        Ok(spec) => panic!("{body} is taken as {spec:?}"),
+        Ok(fields) => panic!("{body} is taken as {fields:?}"),
     }
 }
 
