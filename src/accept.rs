@@ -1,11 +1,15 @@
 //! What all doors do alike: accept connections until the service stops, then wait a little for those that are open.
 
+mod addresses;
+
 use std::io;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+pub(crate) use addresses::Addresses;
 
 /// How long open connections are waited for at shutdown.
 const DRAIN_TIME: Duration = Duration::from_secs(5);

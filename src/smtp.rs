@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::accept::accept;
+use crate::accept::{Addresses, accept};
 use crate::engine::Handle;
 use address::Domain;
 use budget::MessageBudget;
@@ -26,6 +26,8 @@ pub use tls::{Certificate, CertificateError};
 
 /// Sessions at the same time. More are told to try again.
 pub const SESSIONS_MAX: usize = 256;
+/// Sessions of one address at the same time, of IPv6 of a network of 64 bits. More are told to try again.
+pub const SESSIONS_OF_ADDRESS_MAX: usize = SESSIONS_MAX / 4;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ struct Door {
     handle: Handle,
     config: Config,
     sessions: Arc<Semaphore>,
+    addresses: Addresses,
     budget: MessageBudget,
     readers: Semaphore,
 }
@@ -51,23 +54,35 @@ struct Door {
 impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
-        let (sessions, budget) = (Arc::new(Semaphore::new(SESSIONS_MAX)), MessageBudget::new(budget::MESSAGE_BUDGET));
-        Self(Arc::new(Door { handle, config, sessions, budget, readers: Semaphore::new(deliver::READERS) }))
+        Self(Arc::new(Door {
+            handle,
+            config,
+            sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
+            addresses: Addresses::new(SESSIONS_OF_ADDRESS_MAX),
+            budget: MessageBudget::new(budget::MESSAGE_BUDGET),
+            readers: Semaphore::new(deliver::READERS),
+        }))
     }
 
     /// Takes mail until `stop` holds true. Then messages that are on their way may still come in, within five seconds.
     pub async fn serve(self, listener: TcpListener, stop: watch::Receiver<bool>) {
         // No limit here: a session that finds no place is accepted and told so.
         accept("mail", listener, usize::MAX, stop.clone(), |(stream, peer)| {
-            let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
+            let refuse = |text: &[u8]| {
                 // A fresh connection takes so little at once or not at all.
-                let _ = stream.try_write(b"421 4.3.2 Too many connections: try again later\r\n");
-                return None;
+                let _ = stream.try_write(text);
+                None
+            };
+            let Some(counted) = self.0.addresses.count(peer.ip()) else {
+                return refuse(b"421 4.7.0 Too many connections from your address: end some\r\n");
+            };
+            let Ok(place) = Arc::clone(&self.0.sessions).try_acquire_owned() else {
+                return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
             };
             let session = session::run(stream, peer.ip().to_canonical(), Arc::clone(&self.0), stop.clone());
             Some(async move {
                 session.await;
-                drop(place);
+                drop((place, counted));
             })
         })
         .await;

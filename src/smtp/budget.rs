@@ -1,17 +1,26 @@
 //! The memory that long messages have in common, so that many at once do not take all of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::dialogue::MESSAGE_MAX;
 
 /// Bytes of messages that may be coming in or waiting to be logged at the same time, beyond a small share that each session has anyway.
 pub(super) const MESSAGE_BUDGET: usize = 4 * MESSAGE_MAX;
 
+/// How long a message waits for room. Meanwhile others may end, and slow ones lose theirs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Bytes that messages may take. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct MessageBudget(Arc<Semaphore>);
+pub(super) struct MessageBudget {
+    left: Arc<Semaphore>,
+    /// Tells that there is too little left.
+    pressed: Arc<Notify>,
+}
 
 /// Bytes taken from the budget. They are given back when this is dropped.
 pub(super) struct TakenBytes(OwnedSemaphorePermit);
@@ -19,24 +28,30 @@ pub(super) struct TakenBytes(OwnedSemaphorePermit);
 impl MessageBudget {
     /// A budget of so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes)))
+        Self { left: Arc::new(Semaphore::new(bytes)), pressed: Arc::default() }
     }
 
-    /// Takes bytes, of one message or less, and waits until there are as many.
+    /// Takes bytes, of one message or less. If there are too few, it asks the slow for theirs and waits a little.
     pub(super) async fn take(&self, bytes: usize) -> Option<TakenBytes> {
+        // The budget is 128 MiB.
+        let bytes = bytes as u32;
+        if let Ok(taken) = Arc::clone(&self.left).try_acquire_many_owned(bytes) {
+            return Some(TakenBytes(taken));
+        }
+        self.pressed.notify_waiters();
         // The semaphore is never closed.
-        Arc::clone(&self.0).acquire_many_owned(permits(bytes)).await.ok().map(TakenBytes)
+        timeout(PATIENCE, Arc::clone(&self.left).acquire_many_owned(bytes)).await.ok()?.ok().map(TakenBytes)
     }
 
-    /// Takes bytes, of one message or less, if there are as many.
-    pub(super) fn try_take(&self, bytes: usize) -> Option<TakenBytes> {
-        Arc::clone(&self.0).try_acquire_many_owned(permits(bytes)).ok().map(TakenBytes)
+    /// Waits until there is too little left for somebody.
+    pub(super) async fn pressed(&self) {
+        self.pressed.notified().await;
     }
 
     /// Bytes that are left.
     #[cfg(test)]
     pub(super) fn left(&self) -> usize {
-        self.0.available_permits()
+        self.left.available_permits()
     }
 }
 
@@ -50,10 +65,4 @@ impl TakenBytes {
     pub(super) fn merge(&mut self, more: Self) {
         self.0.merge(more.0);
     }
-}
-
-/// Bytes as the semaphore counts them.
-fn permits(bytes: usize) -> u32 {
-    // The budget is 128 MiB.
-    bytes as u32
 }

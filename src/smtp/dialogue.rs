@@ -71,14 +71,16 @@ enum Phase {
     Message {
         content: Content,
         message: Vec<u8>,
+        /// Bytes of it that are kept.
+        keep: usize,
+        /// Bytes of it that were dropped since.
+        dropped: usize,
         refused: Option<Reply>,
     },
 }
 
 struct Transaction {
     sender: String,
-    /// Bytes of the message, as MAIL declares them; 0: not said.
-    size: usize,
     targets: Vec<Target>,
 }
 
@@ -98,7 +100,6 @@ pub struct Dialogue {
 const OK: &str = "250 2.0.0 OK\r\n";
 const TAKEN: &str = "250 2.1.5 OK\r\n";
 const TOO_LARGE: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
-const OVER_BUDGET: &str = "452 4.3.1 Too many large messages at once: try again later\r\n";
 
 impl Dialogue {
     /// A session with a sender that has just connected, for mail to `domain`.
@@ -114,9 +115,11 @@ impl Dialogue {
     /// Says what to do next and takes what it has used off `input`. Call it again until it needs more.
     pub fn step(&mut self, input: &mut &[u8]) -> Step {
         match &mut self.phase {
-            Phase::Message { content, message, refused } => {
+            Phase::Message { content, message, keep, dropped, refused } => {
                 let ended = content.take(input, message);
-                if message.len() > MESSAGE_MAX {
+                *dropped += message.len().saturating_sub(*keep);
+                message.truncate(*keep);
+                if message.len() + *dropped > MESSAGE_MAX {
                     *refused = Some(TOO_LARGE.into());
                 }
                 if refused.is_some() {
@@ -168,17 +171,13 @@ impl Dialogue {
         }
     }
 
-    /// Bytes of the whole message as its sender declared them; [`MESSAGE_MAX`] if it declared nothing.
-    pub fn expected(&self) -> usize {
-        let declared = self.transaction.as_ref().map_or(0, |transaction| transaction.size);
-        if declared == 0 { MESSAGE_MAX } else { declared }
-    }
-
-    /// Drops the message that is coming in, since there is no memory for it. Its sender is told at its end.
-    pub fn refuse_message(&mut self) {
-        if let Phase::Message { message, refused, .. } = &mut self.phase {
-            *message = Vec::new();
-            refused.get_or_insert(OVER_BUDGET.into());
+    /// Keeps no more than the first `keep` bytes of the message that is coming in, since there is no room for it. The rest is read.
+    pub fn cut_message(&mut self, most: usize) {
+        if let Phase::Message { message, keep, dropped, .. } = &mut self.phase {
+            *keep = most;
+            *dropped += message.len().saturating_sub(most);
+            message.truncate(most);
+            message.shrink_to_fit();
         }
     }
 
@@ -231,6 +230,9 @@ impl Dialogue {
                 self.greet();
                 Answer::Reply(format!("250 {}\r\n", self.domain.as_str()).into())
             }
+            Ok(Request::Mail { .. }) | Err(Error::InvalidSenderAddress | Error::InvalidParameter { .. }) if overflows(line) => {
+                reply(TOO_LARGE)
+            }
             Ok(Request::Mail { from }) => self.mail(from),
             Ok(Request::Rcpt { to }) => self.rcpt(&to.address),
             Ok(Request::Data) => self.data(),
@@ -282,7 +284,7 @@ impl Dialogue {
         if from.size > MESSAGE_MAX {
             return reply(TOO_LARGE);
         }
-        self.transaction = Some(Transaction { sender: from.address.into_owned(), size: from.size, targets: Vec::new() });
+        self.transaction = Some(Transaction { sender: from.address.into_owned(), targets: Vec::new() });
         reply("250 2.1.0 OK\r\n")
     }
 
@@ -314,7 +316,8 @@ impl Dialogue {
             None => mistake(OUT_OF_ORDER),
             Some(transaction) if transaction.targets.is_empty() => mistake("503 5.5.1 No valid recipients\r\n"),
             Some(_) => {
-                self.phase = Phase::Message { content: Content::default(), message: Vec::new(), refused: None };
+                let content = Content::default();
+                self.phase = Phase::Message { content, message: Vec::new(), keep: usize::MAX, dropped: 0, refused: None };
                 reply("354 End the message with CR LF . CR LF\r\n")
             }
         }
@@ -375,6 +378,16 @@ fn bracketed(line: &[u8]) -> Cow<'_, [u8]> {
     let (address, rest) = argument.split_at(end);
     let bare = !address.is_empty() && !address.iter().any(|byte| matches!(byte, b'<' | b'>'));
     if bare && (is(["MAIL", "FROM"]) || is(["RCPT", "TO"])) { [command, b"<", address, b">", rest].concat().into() } else { line.into() }
+}
+
+/// Whether the SIZE of a MAIL line is beyond all numbers. The parser lets it overflow, or finds fault with it.
+fn overflows(line: &[u8]) -> bool {
+    let words = line.split(u8::is_ascii_whitespace);
+    let sizes = words.filter_map(|word| word.split_at_checked(5)).filter(|(name, _)| name.eq_ignore_ascii_case(b"SIZE="));
+    sizes.filter_map(|(_, digits)| std::str::from_utf8(digits).ok()).any(|digits| {
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && digits.parse::<usize>().is_err()
+    })
 }
 
 /// Reads a sender without a domain, such as `<root>`. RFC 5321 wants a domain, appliances leave it out. Here the sender is only a note.

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::budget::TakenBytes;
-use super::dialogue::{Dialogue, MESSAGE_MAX, Step, Tls};
+use super::dialogue::{Dialogue, Step, Tls};
 use super::{Door, deliver};
 use crate::accept::stopped;
 
-/// A whole command, or the next piece of a message, has to come within this time.
+/// A session has so long to begin a message, and the next one. The next piece of a message has to come within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A session has to end within this time. A message that is complete by then is still logged and answered.
 const SESSION: Duration = Duration::from_secs(1_800);
@@ -25,8 +25,12 @@ const HANDOVER: Duration = Duration::from_secs(30);
 const CHUNK: usize = 16_384;
 /// Bytes of a message that each session may hold without the common budget.
 const SHARE: usize = 65_536;
-/// The common budget is taken in multiples of so many bytes, since declared sizes are not exact.
+/// The common budget is taken in multiples of so many bytes, as they come.
 const BUDGET_STEP: usize = 1_048_576;
+/// In this time a sender sends [`LEAST_BYTES`], or it is slow: it loses its part of the budget to another that needs it.
+const LEAST_TIME: Duration = Duration::from_secs(10);
+/// 1 kB a second.
+const LEAST_BYTES: usize = 10_000;
 
 const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
 const STOPPING: &[u8] = b"421 4.3.2 The service is stopping\r\n";
@@ -41,7 +45,7 @@ enum End {
 pub(super) async fn run(mut stream: TcpStream, peer: IpAddr, door: Arc<Door>, stop: watch::Receiver<bool>) {
     let tls = if door.config.certificate.is_some() { Tls::Offered } else { Tls::None };
     let dialogue = Dialogue::new(door.config.domain.clone(), tls);
-    let mut session = Session { dialogue, peer, door, stop, taken: None };
+    let mut session = Session { dialogue, peer, door, stop, taken: None, slow: false };
     // What goes wrong on a connection concerns that connection only.
     if let Err(error) = session.speak(&mut stream).await {
         tracing::debug!(%peer, %error, "mail session broken off");
@@ -55,6 +59,8 @@ struct Session {
     stop: watch::Receiver<bool>,
     /// What the message that is coming in takes of the common budget.
     taken: Option<TakenBytes>,
+    /// The message that is coming in has come slowly of late.
+    slow: bool,
 }
 
 impl Session {
@@ -74,15 +80,28 @@ impl Session {
 
     async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&mut self, stream: &mut S) -> io::Result<End> {
         let mut chunk = vec![0; CHUNK];
-        let (patience, session) = (sleep(PATIENCE), sleep(SESSION));
-        tokio::pin!(patience, session);
+        let budget = self.door.budget.clone();
+        let (patience, session, look) = (sleep(PATIENCE), sleep(SESSION), sleep(LEAST_TIME));
+        tokio::pin!(patience, session, look);
+        let mut came = 0;
         loop {
             let in_message = self.dialogue.in_message();
+            // Whatever ends the wait comes before what has come in, and who needs room before all.
             let read = tokio::select! {
-                read = stream.read(&mut chunk) => Ok(read?),
+                biased;
+                () = budget.pressed(), if self.slow && self.taken.is_some() => {
+                    self.cut_message();
+                    continue;
+                }
+                () = &mut look, if self.taken.is_some() => {
+                    self.slow = std::mem::take(&mut came) < LEAST_BYTES;
+                    look.set(sleep(LEAST_TIME));
+                    continue;
+                }
                 () = stopped(&mut self.stop), if !in_message => Err(STOPPING),
                 () = &mut patience => Err(TOO_SLOW),
                 () = &mut session => Err(TOO_SLOW),
+                read = stream.read(&mut chunk) => Ok(read?),
             };
             let read = match read {
                 Ok(read) => read,
@@ -95,8 +114,15 @@ impl Session {
             if input.is_empty() {
                 return Ok(End::Close);
             }
+            if self.taken.is_none() {
+                // It counts from the first piece that takes of the budget.
+                (self.slow, came) = (false, 0);
+                look.set(sleep(LEAST_TIME));
+            }
+            came += read;
             let (replies, end) = self.answer(&mut input).await;
-            let progressed = !replies.is_empty() || self.dialogue.in_message();
+            // Commands alone do not keep a session open.
+            let progressed = in_message || self.dialogue.in_message();
             send(stream, replies.as_bytes()).await?;
             if let Some(end) = end {
                 return Ok(end);
@@ -129,32 +155,36 @@ impl Session {
             }
         };
         if !self.cover_message().await {
-            self.taken = None;
-            self.dialogue.refuse_message();
+            self.cut_message();
         }
         (replies, end)
     }
 
-    /// Takes as much of the common budget as the message that is coming in needs, or gives it back. False if there is not enough.
-    ///
-    /// The first taking is for the whole message. So a session that waits for budget holds none, and no two wait for each other.
+    /// Takes as much of the common budget as the message needs that has come so far, or gives it back. False if there is not enough.
     async fn cover_message(&mut self) -> bool {
         let held = self.dialogue.held();
         if held <= SHARE {
             self.taken = None;
             return true;
         }
-        let budget = &self.door.budget;
-        match &mut self.taken {
-            None => {
-                let wanted = self.dialogue.expected().max(held).next_multiple_of(BUDGET_STEP);
-                self.taken = timeout(PATIENCE, budget.take(wanted)).await.ok().flatten();
-                self.taken.is_some()
-            }
-            Some(taken) if held <= taken.count() => true,
-            // It is longer than declared, so it may become as long as any.
-            Some(taken) => budget.try_take(MESSAGE_MAX - taken.count()).map(|more| taken.merge(more)).is_some(),
+        let wanted = held.next_multiple_of(BUDGET_STEP);
+        let has = self.taken.as_ref().map_or(0, TakenBytes::count);
+        if wanted <= has {
+            return true;
         }
+        let Some(more) = self.door.budget.take(wanted - has).await else { return false };
+        match &mut self.taken {
+            Some(taken) => taken.merge(more),
+            None => self.taken = Some(more),
+        }
+        true
+    }
+
+    /// Gives back what the message has of the budget. Its beginning is still a ping.
+    fn cut_message(&mut self) {
+        tracing::debug!(peer = %self.peer, "a mail is cut for want of room");
+        self.dialogue.cut_message(SHARE);
+        self.taken = None;
     }
 }
 

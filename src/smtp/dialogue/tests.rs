@@ -185,16 +185,40 @@ fn the_largest_message_is_taken() {
 }
 
 #[test]
-fn a_message_without_budget_is_refused_for_now() {
+fn a_message_without_room_is_cut() {
     let mut dialogue = Dialogue::new(domain(), Tls::None);
     let mut session = Session::default();
     session.push(&mut dialogue, format!("EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nlong").as_bytes());
     assert_eq!(dialogue.held(), 4);
-    dialogue.refuse_message();
-    session.push(&mut dialogue, b"er\r\n.\r\nNOOP\r\n");
-    assert_eq!(dialogue.held(), 0);
-    assert_eq!(codes(&session), "250 250 250 354 452 250");
-    assert!(session.envelopes.is_empty());
+    dialogue.cut_message(3);
+    assert_eq!(dialogue.held(), 3);
+    session.push(&mut dialogue, b"er\r\n");
+    assert_eq!(dialogue.held(), 3);
+    session.push(&mut dialogue, format!(".\r\nMAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\nwhole\r\n.\r\n").as_bytes());
+    assert_eq!(codes(&session), "250 250 250 354 250 250 250 354 250");
+    assert_eq!(session.envelopes.iter().map(|envelope| envelope.message.as_slice()).collect::<Vec<_>>(), [&b"lon"[..], b"whole\r\n"]);
+    // It may not be longer for that.
+    session.push(&mut dialogue, format!("MAIL FROM:<>\r\nRCPT TO:<{UUID}@d>\r\nDATA\r\n").as_bytes());
+    dialogue.cut_message(3);
+    session.push(&mut dialogue, &vec![b'x'; MESSAGE_MAX + 1]);
+    session.push(&mut dialogue, b"\r\n.\r\n");
+    assert!(codes(&session).ends_with("354 552"));
+}
+
+#[test]
+fn declared_sizes_are_compared_with_the_largest() {
+    for (parameters, code) in [
+        (" SIZE=33554432", "250"),
+        (" SIZE=000000000000000000000033554432", "250"),
+        (" SIZE=33554433", "552"),
+        (" size=99999999999999999999999 BODY=8BITMIME", "552"),
+        (" BODY=8BITMIME SIZE=18446744073709551617", "552"),
+    ] {
+        for from in ["<a@b>", "<root>", "a@b"] {
+            let session = talk(Tls::None, &[format!("EHLO x\r\nMAIL FROM:{from}{parameters}\r\n").as_bytes()]);
+            assert_eq!(codes(&session), format!("250 {code}"), "{from}{parameters}");
+        }
+    }
 }
 
 #[test]

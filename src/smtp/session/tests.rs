@@ -2,35 +2,65 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use uuid::Uuid;
+
 use super::*;
-use crate::engine;
+use crate::accept::Addresses;
+use crate::domain::edit::Edit;
+use crate::domain::ids::ProjectId;
+use crate::domain::project::ProjectName;
+use crate::engine::command::{CheckNames, Command, CreateCheck, NewProject};
+use crate::engine::{self, Handle};
 use crate::smtp::Config;
 use crate::smtp::address::Domain;
 use crate::smtp::budget::{MESSAGE_BUDGET, MessageBudget};
 use crate::store::Medium;
 
 const TO_DATA: &str = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f@d>\r\nDATA\r\n";
+/// The check that it is for.
+const UUID: Uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
 
 /// A conversation over a pipe that holds `capacity` bytes, and what tells it to stop.
 struct Talk {
     peer: DuplexStream,
     session: JoinHandle<io::Result<()>>,
     stop: watch::Sender<bool>,
+    handle: Handle,
     budget: MessageBudget,
 }
 
 fn talk(capacity: usize, budget: usize) -> Talk {
-    let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+    let (handle, mut writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+    let project = NewProject {
+        uuid: Uuid::nil(),
+        name: ProjectName::parse("main").unwrap(),
+        check_limit: None,
+        ping_log_limit: 10,
+        badge_key: "".into(),
+    };
+    let names = CheckNames { uuid: UUID, badge: Uuid::nil() };
+    let check = CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names };
+    for command in [Command::CreateProject(Box::new(project)), Command::CreateCheck(Box::new(check))] {
+        drop(handle.submit(command));
+    }
+    writer.step(false).unwrap();
     std::thread::spawn(move || writer.run());
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
     let budget = MessageBudget::new(budget);
-    let door = Arc::new(Door { handle, config, sessions: Arc::new(Semaphore::new(1)), budget: budget.clone(), readers: Semaphore::new(1) });
+    let door = Arc::new(Door {
+        handle: handle.clone(),
+        config,
+        sessions: Arc::new(Semaphore::new(1)),
+        addresses: Addresses::new(1),
+        budget: budget.clone(),
+        readers: Semaphore::new(1),
+    });
     let dialogue = Dialogue::new(door.config.domain.clone(), Tls::None);
-    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, taken: None };
+    let mut session = Session { dialogue, peer: IpAddr::from([127, 0, 0, 1]), door, stop: stopping, taken: None, slow: false };
     let (peer, mut stream) = duplex(capacity);
     let session = tokio::spawn(async move { session.converse(&mut stream).await.map(drop) });
-    Talk { peer, session, stop, budget }
+    Talk { peer, session, stop, handle, budget }
 }
 
 impl Talk {
@@ -80,16 +110,25 @@ async fn a_command_cannot_be_drawn_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn commands_alone_do_not_keep_a_session_open() {
+    let mut talk = talk(1024, MESSAGE_BUDGET);
+    for command in ["HELO x\r\n", "MAIL FROM:<>\r\n", "RSET\r\n", "MAIL FROM:<>\r\n", "NOOP\r\n"] {
+        talk.send(command).await;
+        talk.hear("250").await;
+        sleep(PATIENCE / 5 - SECOND / 10).await;
+    }
+    assert_eq!(timeout(SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_end_some_time() {
     let mut talk = talk(1024, MESSAGE_BUDGET);
-    for _ in 0..(SESSION.as_secs() / 50 - 1) {
+    talk.begin().await;
+    for _ in 0..SESSION.as_secs() / 50 - 1 {
         sleep(50 * SECOND).await;
-        talk.send("NOOP\r\n").await;
-        talk.hear("250").await;
+        talk.send("line\r\n").await;
     }
     sleep(49 * SECOND).await;
-    talk.send("NOOP\r\n").await;
-    talk.hear("250").await;
     assert_eq!(timeout(2 * SECOND, talk.rest()).await.unwrap(), "421 4.4.2 Too slow\r\n");
 }
 
@@ -137,75 +176,79 @@ fn content(bytes: usize) -> String {
     ("x".repeat(1022) + "\r\n").repeat(bytes / 1024)
 }
 
-/// DATA of a message that is declared to have so many bytes; 0: nothing is declared.
-fn to_data(declared: usize) -> String {
-    TO_DATA.replace(":<>", &if declared > 0 { format!(":<> SIZE={declared}") } else { ":<>".to_owned() })
-}
-
 const MEGABYTE: usize = BUDGET_STEP;
 
-#[tokio::test]
-async fn large_messages_take_budget_and_give_it_back() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
-    for (declared, sent, taken) in [
-        (0, SHARE, 0),
-        (MEGABYTE, SHARE, 0),
-        (0, 2 * SHARE, MESSAGE_MAX),
-        (2 * SHARE, 2 * SHARE, MEGABYTE),
-        (2 * MEGABYTE, 2 * MEGABYTE, 2 * MEGABYTE),
-        // More than was declared.
-        (SHARE, 2 * MEGABYTE, MESSAGE_MAX),
-    ] {
-        talk.send(&to_data(declared)).await;
-        talk.hear("354").await;
-        talk.send(&content(sent)).await;
-        assert_eq!(talk.budget.left(), MESSAGE_BUDGET - taken, "{declared} {sent}");
-        talk.send(".\r\n").await;
-        talk.hear("250").await;
-        assert_eq!(talk.budget.left(), MESSAGE_BUDGET, "{declared} {sent}");
+impl Talk {
+    async fn begin(&mut self) {
+        self.send(TO_DATA).await;
+        self.hear("354").await;
     }
-    talk.send(TO_DATA).await;
-    talk.hear("354").await;
+
+    /// Ends the message, which is taken, and says how much of the first check's ping was stored.
+    async fn end(&mut self) -> usize {
+        self.send(".\r\n").await;
+        self.hear("250").await;
+        let check = self.handle.state().check_by_uuid(UUID).cloned().unwrap();
+        self.handle.pings(&check).unwrap()[0].body_len as usize
+    }
+}
+
+#[tokio::test]
+async fn large_messages_take_budget_as_they_come_and_give_it_back() {
+    let mut talk = talk(1024, MESSAGE_BUDGET);
+    for (declared, pieces) in [
+        ("", [(SHARE, 0), (SHARE, MEGABYTE), (MEGABYTE, 2 * MEGABYTE)]),
+        // What is declared takes nothing.
+        (" SIZE=33554432", [(SHARE, 0), (4096, MEGABYTE), (2 * MEGABYTE, 3 * MEGABYTE)]),
+    ] {
+        talk.send(&TO_DATA.replace(":<>", &format!(":<>{declared}"))).await;
+        talk.hear("354").await;
+        for (bytes, taken) in pieces {
+            talk.send(&content(bytes)).await;
+            assert_eq!(talk.budget.left(), MESSAGE_BUDGET - taken, "{declared} {bytes}");
+        }
+        assert_eq!(talk.end().await, pieces.iter().map(|(bytes, _)| bytes).sum::<usize>());
+        assert_eq!(talk.budget.left(), MESSAGE_BUDGET);
+    }
+    talk.begin().await;
     talk.send(&content(2 * SHARE)).await;
     drop(talk.peer);
     talk.session.await.unwrap().unwrap();
     assert_eq!(talk.budget.left(), MESSAGE_BUDGET);
 }
 
-#[tokio::test]
-async fn large_messages_wait_for_budget() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
-    let taken = talk.budget.try_take(MESSAGE_BUDGET).unwrap();
-    talk.send(TO_DATA).await;
-    talk.hear("354").await;
-    let Talk { mut peer, session, stop: _stop, .. } = talk;
-    let sending = tokio::spawn(async move {
-        peer.write_all(content(4 * SHARE).as_bytes()).await.unwrap();
-        peer.write_all(b".\r\nQUIT\r\n").await.unwrap();
-        let mut heard = String::new();
-        peer.read_to_string(&mut heard).await.unwrap();
-        heard
-    });
-    // As often as it takes to fill the pipe, and more.
-    for _ in 0..10_000 {
-        tokio::task::yield_now().await;
+#[tokio::test(start_paused = true)]
+async fn a_message_waits_for_room_and_is_cut_without() {
+    for (freed_after, stored) in [(9, MEGABYTE), (11, SHARE)] {
+        let mut talk = talk(1024, MESSAGE_BUDGET);
+        let taken = talk.budget.take(MESSAGE_BUDGET).await;
+        let freed = tokio::spawn(async move {
+            sleep(freed_after * SECOND).await;
+            drop(taken);
+        });
+        talk.begin().await;
+        talk.send(&content(MEGABYTE)).await;
+        assert_eq!(talk.end().await, stored, "{freed_after} s");
+        freed.await.unwrap();
     }
-    assert!(!sending.is_finished());
-    drop(taken);
-    assert_eq!(sending.await.unwrap(), "250 2.0.0 OK\r\n221 2.0.0 Bye\r\n");
-    session.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_messages_without_budget_are_refused_for_now() {
-    let mut talk = talk(1024, MESSAGE_BUDGET);
-    for (left, declared) in [(0, 0), (MESSAGE_MAX - MEGABYTE, 0), (MEGABYTE, SHARE)] {
-        let _taken = talk.budget.try_take(MESSAGE_BUDGET - left).unwrap();
-        talk.send(&to_data(declared)).await;
-        talk.hear("354").await;
-        talk.send(&content(2 * MEGABYTE)).await;
-        assert_eq!(talk.budget.left(), left);
-        talk.send(".\r\n").await;
-        assert_eq!(talk.hear("452").await.lines().count(), 1);
+async fn the_slow_lose_their_room_first_and_only_to_others() {
+    for (per_second, loses) in [(2, false), (0, true)] {
+        let mut talk = talk(1024, MESSAGE_BUDGET);
+        let others = talk.budget.take(MESSAGE_BUDGET - MEGABYTE).await;
+        talk.begin().await;
+        talk.send(&content(MEGABYTE - 64 * 1024)).await;
+        for _ in 0..30 {
+            sleep(SECOND).await;
+            talk.send(&content(per_second * 1024)).await;
+        }
+        assert_eq!(talk.budget.left(), 0, "nobody has needed it yet");
+        let other = talk.budget.take(MEGABYTE).await;
+        assert_eq!(other.is_some(), loses);
+        let sent = MEGABYTE - 64 * 1024 + 30 * per_second * 1024;
+        assert_eq!(talk.end().await, if loses { SHARE } else { sent });
+        drop(others);
     }
 }
