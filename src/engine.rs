@@ -11,6 +11,7 @@ mod load;
 mod query;
 mod queue;
 mod replies;
+mod report;
 pub mod state;
 mod writer;
 

@@ -14,7 +14,7 @@
 //! | 5 | `accept`, [`connection_threads`] | what the doors share: accepting connections, and the threads that run those of HTTP |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
-//! | 2 | [`wheel`], [`clock`], [`random`] | deadlines in ticks; the only sources of time and chance |
+//! | 2 | [`wheel`], [`clock`], [`random`], `log_limit` | deadlines in ticks; the only sources of time and chance; how many lines strangers may cause in the log |
 //! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
 //!
 //! # Where to look
@@ -68,6 +68,7 @@ pub mod docs;
 pub mod domain;
 pub mod engine;
 pub mod http;
+mod log_limit;
 pub mod manage;
 pub mod random;
 pub mod serve;

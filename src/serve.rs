@@ -1,6 +1,6 @@
 //! The server as a whole: opens the database, starts the writer and the doors, and stops them in order.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,11 +23,13 @@ use crate::smtp::address::Domain;
 use crate::store::Medium;
 use doors::Doors;
 pub use error::ServeError;
+use log::Log;
 use signals::Signals;
 
 mod doors;
 mod error;
 mod first_start;
+mod log;
 mod signals;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
@@ -77,9 +79,7 @@ pub struct CertificateFiles {
 
 /// Runs the server until a signal stops it.
 pub fn run(config: Config) -> Result<(), ServeError> {
-    // A closed standard error must not end the service: what cannot be logged is not.
-    let log = tracing_subscriber::fmt().with_max_level(config.log).with_writer(io::stderr).log_internal_errors(false);
-    log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
+    let _log = Log::begin(config.log).map_err(ServeError::System)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     signals::outlive(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port makes none.

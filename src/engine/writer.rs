@@ -12,6 +12,7 @@ use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, load};
 use super::queue::{Entry, Queue};
 use super::replies::ReplyRoutes;
+use super::report;
 use super::state::{Change, State};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -272,10 +273,11 @@ impl Writer {
 
     /// Shows what is on disk now to those who read; the checks that may have an earlier deadline.
     fn publish(&mut self) -> Vec<CheckId> {
-        let Effects { changes, .. } = std::mem::take(&mut self.memory.working.effects);
+        let Effects { changes, flips, .. } = std::mem::take(&mut self.memory.working.effects);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
         drop(published);
+        report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
         let sooner = changes.iter().filter_map(|change| match change {
             Change::Pinged { id, sooner: true, .. } => Some(*id),
             Change::Check(check) => Some(check.id),

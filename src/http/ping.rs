@@ -3,6 +3,7 @@
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
+use tracing::Level;
 
 use super::client::Client;
 use super::reply::{self, Fault, Reply};
@@ -14,6 +15,9 @@ use crate::domain::ping::{Kind, Method, Origin, kept_ua};
 use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
+use crate::log_limit::LogLimit;
+
+static REFUSED: LogLimit = LogLimit::new();
 
 const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
 /// What a ping URL answers: all but OPTIONS are pings.
@@ -24,10 +28,19 @@ pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Incoming>
     if request.method() == hyper::Method::OPTIONS {
         return reply::any_origin(reply::no_content(), METHODS);
     }
+    let from = client.addr;
     let done = match accept(door, to, request, client).await {
         Ok(Outcome::PingedNew) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
-        Err(fault) => return fault.plain(),
+        Err(fault) => {
+            let refused = fault.plain();
+            if tracing::enabled!(Level::DEBUG)
+                && let Some(left_out) = REFUSED.admit(door.handle.now())
+            {
+                tracing::debug!(%from, status = refused.status().as_u16(), "a ping was refused{left_out}");
+            }
+            return refused;
+        }
     };
     let mut done = reply::never_cached(done);
     done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
+use tracing::Level;
 
 use super::dialogue::Envelope;
 use super::message::Searchable;
@@ -15,9 +16,12 @@ use crate::domain::ping::{Method, Origin, Scheme, kept_ua};
 use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{Answer, Command, PingRequest, Said, Signal, Target, Unavailable};
+use crate::log_limit::LogLimit;
 
 /// Messages that are read at the same time: see [limits](crate::docs::limits). Reading one takes a processor for a while.
 pub(super) const READERS: usize = 2;
+
+static DROPPED: LogLimit = LogLimit::new();
 
 /// How often a full queue is tried, and the wait in between: two seconds in all.
 const ATTEMPTS: u32 = 20;
@@ -32,7 +36,7 @@ pub(super) async fn log(handle: &Handle, readers: &Semaphore, peer: IpAddr, enve
     let Ok(reader) = readers.acquire().await else { return false };
     // Reading a large message takes a while. If it panics, the message is still a ping.
     let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
-    let read = tokio::task::spawn_blocking(move || signals(&reading, &whole, &named)).await.unwrap_or_else(|error| {
+    let read = tokio::task::spawn_blocking(move || signals(&reading, peer, &whole, &named)).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a mail could not be read and is not searched for keywords");
         let nothing = Signal::Email { subject: "".into(), text: "".into(), said: None };
         vec![nothing; targets.len()]
@@ -51,7 +55,7 @@ pub(super) async fn log(handle: &Handle, readers: &Semaphore, peer: IpAddr, enve
 
 /// What a message says to each of those whom it is for, by the settings of now. The writer, who looks again only if they change before
 /// it comes to that, gets as much of the text as of an HTTP body.
-fn signals(handle: &Handle, message: &[u8], targets: &[Target]) -> Vec<Signal> {
+fn signals(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[Target]) -> Vec<Signal> {
     let read = Searchable::of(message);
     let [subject, text]: [Arc<str>; 2] = [&read.subject, &read.text].map(|text| beginning(text).into());
     let mut known = Vec::<Said>::new();
@@ -68,6 +72,12 @@ fn signals(handle: &Handle, message: &[u8], targets: &[Target]) -> Vec<Signal> {
             let state = handle.state();
             state.addressee(target).ok().flatten().and_then(|id| state.check(id)).map(|check| Arc::clone(&check.settings))
         };
+        if settings.is_none()
+            && tracing::enabled!(Level::DEBUG)
+            && let Some(left_out) = DROPPED.admit(handle.now())
+        {
+            tracing::debug!(from = %peer, "a mail names no check and is dropped{left_out}");
+        }
         Signal::Email { subject: Arc::clone(&subject), text: Arc::clone(&text), said: settings.map(&mut said) }
     };
     targets.iter().map(signal).collect()

@@ -9,11 +9,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tracing::Level;
 
 use super::budget::TakenBytes;
 use super::dialogue::{Dialogue, Step, Tls};
 use super::{Door, deliver};
 use crate::accept::stopped;
+use crate::log_limit::LogLimit;
 
 /// A session has so long to begin a message, and the next one. The next piece of a message has to come within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,6 +33,8 @@ const BUDGET_STEP: usize = 1_048_576;
 const LEAST_TIME: Duration = Duration::from_secs(10);
 /// 1 kB a second.
 const LEAST_BYTES: usize = 10_000;
+
+static REFUSED: LogLimit = LogLimit::new();
 
 const TOO_SLOW: &[u8] = b"421 4.4.2 Too slow\r\n";
 const STOPPING: &[u8] = b"421 4.3.2 The service is stopping\r\n";
@@ -139,10 +143,15 @@ impl Session {
         let end = loop {
             match self.dialogue.step(input) {
                 Step::NeedMore => break None,
-                Step::Reply(reply) => replies.push_str(&reply),
+                Step::Reply(reply) => {
+                    self.tell_refusal(&reply);
+                    replies.push_str(&reply);
+                }
                 Step::Deliver(envelope) => {
                     let logged = deliver::log(&self.door.handle, &self.door.readers, self.peer, envelope).await;
-                    replies.push_str(&Dialogue::delivered(logged));
+                    let reply = Dialogue::delivered(logged);
+                    self.tell_refusal(&reply);
+                    replies.push_str(&reply);
                 }
                 Step::StartTls(reply) => {
                     replies.push_str(&reply);
@@ -158,6 +167,16 @@ impl Session {
             self.cut_message();
         }
         (replies, end)
+    }
+
+    /// Tells the log of what was not taken: a recipient, a message, a command.
+    fn tell_refusal(&self, reply: &str) {
+        if reply.starts_with(['4', '5'])
+            && tracing::enabled!(Level::DEBUG)
+            && let Some(left_out) = REFUSED.admit(self.door.handle.now())
+        {
+            tracing::debug!(from = %self.peer, "refused in a mail session: {}{left_out}", reply.trim_end());
+        }
     }
 
     /// Takes as much of the common budget as the message needs that has come so far, or gives it back. False if there is not enough.

@@ -15,6 +15,7 @@ mod client;
 mod first_start;
 mod flags;
 mod kill;
+mod log;
 mod mail;
 mod process;
 mod shutdown;

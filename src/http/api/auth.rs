@@ -3,14 +3,18 @@
 use std::net::IpAddr;
 
 use hyper::header::{HeaderMap, HeaderName};
+use tracing::Level;
 
 use super::rate::RetryAfter;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::{KeyHash, Secret};
 use crate::http::Door;
 use crate::http::reply::Fault;
+use crate::log_limit::LogLimit;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+static WRONG_KEYS: LogLimit = LogLimit::new();
 
 /// The holder of an API key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +38,15 @@ pub(super) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -
     let hash = KeyHash::of(key);
     let (id, caller) = {
         let state = door.handle.state();
-        let key = state.key_by_hash(&hash).ok_or(Fault::WrongKey)?;
+        let Some(key) = state.key_by_hash(&hash) else {
+            drop(state);
+            if tracing::enabled!(Level::DEBUG)
+                && let Some(left_out) = WRONG_KEYS.admit(door.handle.now())
+            {
+                tracing::debug!(from = %from(), "an API key that is none was refused{left_out}");
+            }
+            return Err(Fault::WrongKey);
+        };
         door.handle.note_key_use(key, from);
         (key.id, Caller { project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) })
     };

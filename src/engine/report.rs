@@ -1,0 +1,27 @@
+//! Tells the log which checks have changed their status: by name and project, never by UUID.
+
+use tracing::Level;
+
+use super::state::State;
+use crate::domain::flip::LoggedFlip;
+use crate::domain::ids::FlipNumber;
+use crate::domain::moment::Moment;
+use crate::log_limit::LogLimit;
+
+/// One for all servers of the process.
+static CHANGES: LogLimit = LogLimit::new();
+
+/// Writes a line for each flip of a batch that is on disk; `state` is the one after it.
+pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Moment) {
+    if flips.is_empty() || !tracing::enabled!(Level::INFO) {
+        return;
+    }
+    for LoggedFlip { check, flip, .. } in flips.iter().map(|(_, logged)| logged) {
+        // A check that went in the same batch is no news.
+        let Some(check) = state.check(*check) else { continue };
+        let Some(left_out) = CHANGES.admit(now) else { continue };
+        let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
+        let project = state.project(check.project).map_or("", |project_state| project_state.project.name.as_str());
+        tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
+    }
+}

@@ -1,0 +1,99 @@
+//! What the log tells: changes of state by name, refusals at debug, and never more than somebody can read.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::client::Client;
+use crate::process::{Server, admin, overdue, workplace};
+
+#[test]
+fn changes_of_state_are_told_by_name_and_project() {
+    let (_directory, data) = workplace();
+    let mut server = Server::start(&data);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "Nightly \"backup\""]);
+    let mut client = Client::connect(server.address).unwrap();
+    for (action, line) in [
+        ("", r#"INFO check "Nightly \"backup\"" of project "default" is up, was new"#),
+        ("/fail", r#"INFO check "Nightly \"backup\"" of project "default" is down, was up"#),
+    ] {
+        assert_eq!(client.post(&format!("/ping/{uuid}{action}"), b"").unwrap().status, 200);
+        server.wait_for(line);
+    }
+    assert!(!server.log.iter().any(|line| line.contains(&uuid)));
+    server.stop();
+}
+
+#[test]
+fn a_flood_of_changes_does_not_flood_the_log() {
+    let (_directory, data) = workplace();
+    let mut server = Server::start(&data);
+    let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
+    let mut client = Client::connect(server.address).unwrap();
+    for number in 0..500 {
+        assert_eq!(client.post(&format!("/ping/{key}/c-{number}?create=1"), b"").unwrap().status, 201);
+    }
+    server.signal("TERM");
+    server.wait();
+    let told = server.log.iter().filter(|line| line.contains("is up, was new")).count();
+    // The flood takes at most a few seconds.
+    assert!((1..400).contains(&told), "{told}");
+}
+
+#[test]
+fn refusals_are_told_at_debug_without_secrets() {
+    let (_directory, data) = workplace();
+    let words = ["--log", "debug", "--smtp-listen", "127.0.0.1:0", "--ping-email-domain", "example.org"];
+    let mut server = Server::start_with(&data, &words);
+    let mail: SocketAddr = server.wait_for("listening for mail").split("address=").nth(1).unwrap().parse().unwrap();
+    let mut client = Client::connect(server.address).unwrap();
+    let unknown = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+    assert_eq!(client.get("/api/v3/checks/", "wrong-key-wrong-key-wrong-key-00").unwrap().status, 401);
+    assert!(server.wait_for("an API key that is none was refused").contains("from=127.0.0.1"));
+    assert_eq!(client.post(&format!("/ping/{unknown}"), b"").unwrap().status, 404);
+    assert!(server.wait_for("a ping was refused").contains("status=404"));
+
+    let mut stream = TcpStream::connect(mail).unwrap();
+    let mut replies = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut say = |line: &str, code: &str| {
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let reply = replies.next().unwrap().unwrap();
+        assert!(reply.starts_with(code), "{line}: {reply}");
+    };
+    say("HELO a", "220");
+    say("MAIL FROM:<a@example.org>", "250");
+    say("RCPT TO:<x@elsewhere.org>", "250");
+    say(&format!("RCPT TO:<{unknown}@example.org>"), "550");
+    assert!(server.wait_for("refused in a mail session").contains("550 5.1.1"));
+    say("DATA", "250");
+    say("Subject: a\r\n\r\nb\r\n.", "354");
+    server.wait_for("a mail names no check and is dropped");
+    assert!(!server.log.iter().any(|line| line.contains(unknown) || line.contains("wrong-key")), "{:?}", server.log);
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_nothing() {
+    let (_directory, data) = workplace();
+    let mut child = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "debug"])
+        .arg("--data")
+        .arg(&data)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let address = loop {
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).unwrap() > 0);
+        if let Some(address) = line.split("address=").nth(1) {
+            break address.trim().parse().unwrap();
+        }
+    };
+    // From here on nobody reads the pipe. It holds 64 kB, and each of these leaves a line.
+    for _ in 0..1_500 {
+        let mut client = Client::connect(address).unwrap();
+        client.send(b"GET /\r\n\r\n").unwrap();
+        assert_eq!(client.receive().unwrap().status, 400);
+    }
+    assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
