@@ -1,6 +1,7 @@
 //! The only place that asks what time it is.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::domain::moment::Moment;
 
@@ -23,6 +24,20 @@ impl Clock {
         }
     }
 
+    /// Time that has passed since some moment in the past. Nobody sets it.
+    #[allow(clippy::disallowed_methods, reason = "this is the place")]
+    pub fn uptime(&self) -> Duration {
+        static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+        match self {
+            // In this order: the beginning comes first.
+            Self::System => {
+                let beginning = *BEGINNING;
+                Instant::now().duration_since(beginning)
+            }
+            Self::Manual(clock) => clock.locked().uptime,
+        }
+    }
+
     /// Whether the time passes by itself. Otherwise nobody needs to wait for a moment: see [`Clock::on_move`].
     pub fn is_system(&self) -> bool {
         matches!(self, Self::System)
@@ -41,6 +56,7 @@ pub struct ManualClock(Mutex<ManualTime>);
 
 struct ManualTime {
     now: Moment,
+    uptime: Duration,
     /// Called after every move.
     calls: Vec<Box<dyn Fn() + Send>>,
 }
@@ -48,11 +64,20 @@ struct ManualTime {
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn at(now: Moment) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(ManualTime { now, calls: Vec::new() })))
+        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, calls: Vec::new() })))
     }
 
-    /// Sets the clock, forward or backward.
+    /// Sets the clock, forward or backward. Forward the time passes.
     pub fn set(&self, now: Moment) {
+        let mut time = self.locked();
+        let passed = now.micros_since(time.now).max(0);
+        time.uptime += Duration::from_micros(passed.unsigned_abs());
+        time.now = now;
+        time.calls.iter().for_each(|call| call());
+    }
+
+    /// Makes the clock show another time, as when somebody sets it, although no time has passed.
+    pub fn correct(&self, now: Moment) {
         let mut time = self.locked();
         time.now = now;
         time.calls.iter().for_each(|call| call());

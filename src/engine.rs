@@ -13,9 +13,11 @@ mod queue;
 mod replies;
 mod report;
 pub mod state;
+mod store_slot;
+mod watch;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -24,15 +26,17 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::domain::check::Check;
-use crate::domain::ids::{KeyId, ProjectId};
+use crate::domain::ids::{CheckId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Key, KeyUse};
 use crate::random::Random;
-use crate::store::{Medium, Store, StoreError};
+use crate::store::{Medium, Progress, StoreError};
 use command::{Answer, Command, Unavailable};
 use queue::Queue;
 use replies::ReplyRoutes;
 use state::State;
+use store_slot::StoreSlot;
+use watch::Doing;
 
 pub use housekeeping::Thresholds;
 pub use replies::ReplyInbox;
@@ -54,12 +58,15 @@ pub struct Config {
     pub ping_body_limit: usize,
     /// When and in what portions the file is tidied.
     pub thresholds: Thresholds,
+    /// Who is told how far a start or a recovery is.
+    pub progress: Progress,
 }
 
 impl Config {
     /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
     pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
-        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, thresholds: Thresholds::default() }
+        let (thresholds, progress) = (Thresholds::default(), Progress::default());
+        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, thresholds, progress }
     }
 }
 
@@ -67,9 +74,13 @@ impl Config {
 struct Shared {
     queue: Queue,
     published: RwLock<State>,
-    /// `None` while a failed database is being reopened.
-    store: RwLock<Option<Arc<Store>>>,
+    store: StoreSlot,
     writable: AtomicBool,
+    doing: Doing,
+    /// A page that could not be read can be: the database is to be opened anew.
+    healed: AtomicBool,
+    /// Checks and tables of which it was told that they cannot be read.
+    told_damaged: Mutex<HashSet<(CheckId, &'static str)>>,
     reply_routes: ReplyRoutes,
     /// Uses of API keys that are still to be written, at most one for each key.
     key_uses: Mutex<HashMap<KeyId, KeyUse>>,
@@ -171,7 +182,7 @@ impl Handle {
 
     /// Whether commands can be carried out at the moment.
     pub fn is_writable(&self) -> bool {
-        self.0.writable.load(Ordering::Relaxed)
+        self.0.writable.load(Ordering::Relaxed) && !self.0.doing.is_stalled()
     }
 
     /// Lets no more commands in; the writer carries out what waits and stops.

@@ -30,6 +30,7 @@ mod doors;
 mod error;
 mod first_start;
 mod log;
+mod progress;
 mod signals;
 
 /// How long doors may take to finish what they have begun. They wait for their clients a little less.
@@ -85,6 +86,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     // Before the database: a start that fails for a port makes none.
     let doors = runtime.block_on(Doors::bind(&config))?;
     let engine = engine::Config::new(Medium::Directory(config.data.clone()), config.ping_body_limit);
+    let engine = engine::Config { progress: progress::told(), ..engine };
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
     let ended = run_writer(writer).map_err(ServeError::System)?;

@@ -4,23 +4,31 @@
 //! replayed at start. Flips are a log of the same kind. Everything is written inside a [`Batch`], read from a [`Snapshot`].
 
 pub mod access;
+mod caught;
 mod check;
 mod flip;
+mod gap;
 mod medium;
 mod meta;
 mod migrations;
 mod ping;
+mod progress;
 mod project;
 mod record;
+mod storage;
 
 use std::path::PathBuf;
 
 use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
+pub(crate) use caught::caught;
 pub use flip::PrunedFlips;
 pub use medium::{FILE_NAME, Medium};
+use medium::{FileId, Opened};
 pub use meta::Mark;
 pub use ping::{PingCursor, PrunedKept, Swept};
+pub use progress::Progress;
+use storage::Storage;
 
 /// Why the database cannot be opened, read or written.
 #[derive(Debug)]
@@ -39,6 +47,20 @@ pub enum StoreError {
         /// The table it lies in.
         table: &'static str,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// A page that cannot be read, or that makes no sense.
+    Damaged {
+        /// Which, and what is wrong with it.
+        reason: String,
+        /// The library panicked: what it was writing takes space until the file is opened anew.
+        panicked: bool,
+    },
+    /// The file cannot be opened as a database.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
         reason: String,
     },
     /// It failed and is being reopened.
@@ -68,6 +90,8 @@ impl std::fmt::Display for StoreError {
                 "the database has schema version {found}, this release knows up to {known}: install the release that wrote it, or a newer one"
             ),
             Self::Corrupt { table, reason } => write!(f, "the table `{table}` holds a row that cannot be read: {reason}"),
+            Self::Damaged { reason, .. } => write!(f, "the database is damaged: {reason}"),
+            Self::File { path, reason } => write!(f, "{} cannot be opened: {reason}", path.display()),
             Self::Reopening => f.write_str("the database failed and is being reopened"),
             Self::Directory(path, error) => f.write_str(&access::refusal(path, error)),
             Self::Database(error) => write!(f, "the database failed: {error}"),
@@ -77,11 +101,20 @@ impl std::fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Database(redb::Error::Io(error))
+    }
+}
+
 macro_rules! from_redb {
     ($($error:ty),*) => {$(
         impl From<$error> for StoreError {
             fn from(error: $error) -> Self {
-                Self::Database(error.into())
+                match error.into() {
+                    redb::Error::Corrupted(reason) => Self::Damaged { reason, panicked: false },
+                    error => Self::Database(error),
+                }
             }
         }
     )*};
@@ -99,20 +132,47 @@ from_redb!(
 /// An open database.
 pub struct Store {
     database: Database,
+    storage: Storage,
+    file: Option<FileId>,
 }
 
 impl Store {
     /// Opens what lies on the medium, or makes it; moves an older layout to that of this release, refuses a newer one.
     pub fn open(medium: &Medium) -> Result<Self, StoreError> {
-        let store = Self { database: medium.open()? };
-        migrations::migrate(&store)?;
+        Self::open_telling(medium, &Progress::default())
+    }
+
+    /// The same, and tells how far it is.
+    pub fn open_telling(medium: &Medium, progress: &Progress) -> Result<Self, StoreError> {
+        let Opened { database, storage, file } = medium.open(progress)?;
+        let store = Self { database, storage, file };
+        caught(|| migrations::migrate(&store)).map_err(|error| medium.broken(error))?;
         Ok(store)
     }
 
-    /// Opens what has failed once more.
-    pub fn reopen(medium: &Medium) -> Result<Self, StoreError> {
-        medium.write_again().map_err(|error| StoreError::Database(redb::Error::Io(error)))?;
-        Self::open(medium)
+    /// Writes the closed file again before it is opened.
+    pub fn rewrite(medium: &Medium, progress: &Progress) -> Result<(), StoreError> {
+        Ok(medium.write_again(progress)?)
+    }
+
+    /// From now on a page that cannot be read costs only what needs it.
+    pub fn tolerate_unreadable(&self) {
+        self.storage.tolerate();
+    }
+
+    /// Whether a write, a sync or a change of length has failed: what was written since the last sync may be lost.
+    pub fn write_failed(&self) -> bool {
+        self.storage.write_failed()
+    }
+
+    /// Reads a page again that could not be read; `true` when it can be now, and the database should be opened anew.
+    pub fn reads_again(&self) -> bool {
+        self.storage.reads_again()
+    }
+
+    /// Whether the medium still holds what was opened; else what is wrong, in words.
+    pub fn find(&self, medium: &Medium) -> Result<(), String> {
+        medium.find(self.file, self.storage.expected_len())
     }
 
     /// A consistent view of what has been committed. Short-lived: an old one keeps freed pages from being used again.

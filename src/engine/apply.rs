@@ -92,6 +92,10 @@ impl WorkingState {
                 self.change(Change::BadgeSecret(secret));
                 Ok(Outcome::Done)
             }
+            Command::SetInstance(instance) => {
+                self.change(Change::Instance(instance));
+                Ok(Outcome::Done)
+            }
         }
     }
 

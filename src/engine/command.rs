@@ -71,6 +71,8 @@ pub enum Command {
     DeleteChannel(ChannelId),
     /// Sign badge URLs with this secret from now on.
     SetBadgeSecret([u8; 32]),
+    /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
+    SetInstance([u8; 4]),
 }
 
 /// Random names for a check that may be made; `apply` itself draws nothing.

@@ -6,7 +6,7 @@ mod sweep;
 
 use super::state::State;
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::FlipNumber;
+use crate::domain::ids::{Arrival, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::store::{Batch, StoreError};
 use checkpoint::Checkpoint;
@@ -67,6 +67,16 @@ struct Slice<'a> {
     newest: LogPlace,
 }
 
+/// Where housekeeping stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Standing {
+    /// Check rows hold every ping and flip up to here.
+    pub(super) done: LogPlace,
+    size: LogSize,
+    /// The sweep begins here.
+    pub(super) from: Arrival,
+}
+
 /// How far each of the jobs is.
 pub(super) struct Housekeeping {
     thresholds: Thresholds,
@@ -90,6 +100,22 @@ impl Housekeeping {
             self.sweep.request();
         }
         self.next_flip = Some(FlipNumber(0));
+    }
+
+    /// Where it stands, to begin again there.
+    pub(super) fn standing(&self) -> Standing {
+        Standing { done: self.checkpoint.done, size: self.sweep.size(), from: self.sweep.from }
+    }
+
+    /// Begins again where it stood, but sweeps only from this arrival on.
+    pub(super) fn begin_again(&mut self, thresholds: Thresholds, standing: Standing, from: Arrival) {
+        *self = Self::new(thresholds, standing.done, standing.size);
+        self.sweep.from = from;
+    }
+
+    /// Counts what a batch appends: so many pings, and bytes of their bodies.
+    pub(super) fn appended(&mut self, appended: (u64, u64)) {
+        self.sweep.appended(appended);
     }
 
     /// From now on slices are as small as they can be: the space that one frees is what the next one needs.
@@ -124,7 +150,6 @@ impl Housekeeping {
         newest: LogPlace,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.sweep.appended(appended);
         let slice = Slice { thresholds: self.thresholds, batch, state, appended, newest };
         let mut wrote = self.checkpoint.slice(&slice)?;
         // A sweep that was asked for goes as far as the checkpoint that was asked for with it.

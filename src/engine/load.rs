@@ -31,6 +31,9 @@ pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreErro
     if let Some(secret) = snapshot.badge_secret()? {
         state.apply(&Change::BadgeSecret(secret));
     }
+    if let Some(instance) = snapshot.instance()? {
+        state.apply(&Change::Instance(instance));
+    }
     for project in snapshot.projects()? {
         state.apply(&Change::Project(Arc::new(project)));
     }

@@ -2,18 +2,20 @@
 //!
 //! These calls may wait for the disk; an async door makes them on a thread that may block.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::Handle;
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
-use crate::store::{Snapshot, Store, StoreError};
+use crate::store::{Snapshot, StoreError, caught};
 
 /// Pings in one list: see [limits](crate::docs::limits).
 const MOST_LISTED: u64 = 1000;
+/// Checks and tables of which it is told that they are damaged.
+const MOST_TOLD: usize = 1000;
 
 /// Flips that are read from one snapshot. While one is open, pages that are freed are not used again, so the file grows.
 const FLIPS_AT_ONCE: usize = 1000;
@@ -23,7 +25,7 @@ impl Handle {
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
         let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(MOST_LISTED)) + 1;
-        self.read(|snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
+        self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 
     /// The body of ping `n`. `None`: no such ping within the log limit, or it had none.
@@ -32,14 +34,14 @@ impl Handle {
         if n > state.n_pings || n + self.ping_log_limit(check) <= state.n_pings {
             return Ok(None);
         }
-        self.read(|snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
+        self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
     /// The flips of a check, newest first, as long as they are not older than `from`.
     pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
         while let Some(last) = next {
-            let page = self.read(|snapshot| {
+            let page = self.read(check, "flips", |snapshot| {
                 let page = snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE);
                 page.take_while(|row| !matches!(row, Ok(logged) if logged.flip.at < from)).collect::<Result<Vec<_>, _>>()
             })?;
@@ -51,18 +53,30 @@ impl Handle {
 
     /// A test query of the database.
     pub fn probe(&self) -> Result<(), StoreError> {
-        self.read(|snapshot| snapshot.probe())
+        self.query(|snapshot| snapshot.probe())
     }
 
     fn ping_log_limit(&self, check: &Check) -> u64 {
         self.state().ping_log_limit(check.project)
     }
 
-    fn read<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let store: Arc<Store> = self.0.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Reopening)?;
-        let found = store.snapshot().and_then(|snapshot| query(&snapshot));
+    /// Reads rows of a check. What is damaged costs this answer, and is told once.
+    fn read<T>(&self, of: &Check, table: &'static str, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let found = self.query(query);
+        if let Err(StoreError::Damaged { reason, .. }) = &found {
+            let mut told = self.0.told_damaged.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() < MOST_TOLD && told.insert((of.id, table)) {
+                tracing::error!("the `{table}` of check {} cannot be read ({reason}): whoever asks for them gets 503", of.id.0);
+            }
+        }
+        found
+    }
+
+    fn query<T>(&self, query: impl FnOnce(&Snapshot) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let store = self.0.store.get()?;
+        let found = caught(|| store.snapshot().and_then(|snapshot| query(&snapshot)));
         if let Err(StoreError::Database(_)) = found {
-            // A database that failed to read answers nobody from then on: the writer is to reopen it, although nobody writes.
+            // A database that failed answers nobody from then on: the writer is to reopen it, although nobody writes.
             self.0.writable.store(false, Ordering::Relaxed);
             self.0.queue.nudge();
         }

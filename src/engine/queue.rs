@@ -21,6 +21,9 @@ const LARGE: usize = 256 << 10;
 /// Bytes of large commands that may wait; one larger than this is taken when no other large one waits.
 const MOST_LARGE_BYTES: usize = 64 << 20;
 
+/// Who waits for an answer, and the way there.
+pub(super) type Caller = (Option<RouteId>, oneshot::Sender<Answer>);
+
 /// A command that waits for the writer, and the caller that waits for its answer.
 pub(super) struct Entry {
     pub(super) command: Command,
@@ -133,6 +136,11 @@ fn settings_weight(settings: &ChannelSettings) -> usize {
     settings.pairs().map(|(key, value)| key.len() + value.len()).sum()
 }
 
+/// Gives all of them the same answer: that there is none.
+pub(super) fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {
+    entries.into_iter().for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+}
+
 /// Bytes that a command may hold besides its own size.
 fn weight(command: &Command) -> usize {
     match command {
@@ -158,7 +166,8 @@ fn weight(command: &Command) -> usize {
         | Command::CreateKey(_)
         | Command::RevokeKey(_)
         | Command::DeleteChannel(_)
-        | Command::SetBadgeSecret(_) => 0,
+        | Command::SetBadgeSecret(_)
+        | Command::SetInstance(_) => 0,
     }
 }
 

@@ -51,6 +51,8 @@ pub enum Change {
     ChannelGone(ChannelId),
     /// Badge URLs are signed with this secret.
     BadgeSecret([u8; 32]),
+    /// The database is told from every other one by this number.
+    Instance([u8; 4]),
 }
 
 /// A project with what belongs to it.
@@ -88,6 +90,8 @@ pub struct State {
     by_ping_key: HashMap<PingKey, KeyId>,
     /// What signs badge URLs; `None` only until a new database has been given one.
     pub badge_secret: Option<[u8; 32]>,
+    /// What tells this database from every other one; `None` only until it has been given one.
+    pub instance: Option<[u8; 4]>,
     /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.
     pub epoch: u64,
 }
@@ -281,6 +285,7 @@ impl State {
                 }
             }
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
+            Change::Instance(instance) => self.instance = Some(*instance),
             Change::ChannelGone(id) => {
                 if let Some(project_state) = self.by_channel.remove(id).and_then(|project| self.projects.get_mut(&project)) {
                     project_state.channels.remove(id);

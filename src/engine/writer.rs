@@ -1,8 +1,10 @@
 //! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
 
+mod recovery;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use super::alarm::Alarm;
@@ -10,15 +12,18 @@ use super::apply::{Effects, WorkingState};
 use super::command::{Answer, Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, load};
-use super::queue::{Entry, Queue};
+use super::queue::{Entry, Queue, Taken, answer_all};
 use super::replies::ReplyRoutes;
 use super::report;
 use super::state::{Change, State};
+use super::store_slot::StoreSlot;
+use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::{MICROS, Moment};
 use crate::random::Random;
-use crate::store::{Batch, Mark, Medium, Store, StoreError};
+use crate::store::{Batch, Mark, Medium, Store, StoreError, caught};
+use recovery::Recovery;
 
 /// Checks whose deadlines are looked at in one batch.
 const MOST_EXPIRED: usize = 128;
@@ -26,8 +31,6 @@ const MOST_EXPIRED: usize = 128;
 const FIRST_ID: u64 = 1;
 /// The longest the writer waits without looking at the time: clocks are set.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits before it tries again to reopen a database that failed.
-const RECOVERY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Why the writer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +46,8 @@ pub struct Writer {
     shared: Arc<Shared>,
     medium: Medium,
     thresholds: Thresholds,
-    /// A database that failed, out of reach for new readers, until the last one gives it back.
-    failed: Option<Arc<Store>>,
+    /// What of the database has failed, and has to be mended.
+    recovery: Recovery,
     /// The last failure was for want of space: what is dead has to go before more is taken.
     is_full: bool,
     memory: Memory,
@@ -64,7 +67,7 @@ struct Memory {
 impl Memory {
     /// Reads the file at `now`; also gives the state to be published.
     fn read(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment, random: &Random) -> Result<(Self, State), StoreError> {
-        let Loaded { working, last_stamp, checkpoint, size } = load(store, body_limit)?;
+        let Loaded { working, last_stamp, checkpoint, size } = caught(|| load(store, body_limit))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let alarm = alarm_of(&working.state, now.max(last_stamp));
@@ -75,9 +78,11 @@ impl Memory {
 
 impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
-        let Config { medium, clock, random, ping_body_limit, thresholds } = config;
-        let store = Store::open(&medium)?;
-        let (memory, published) = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random)?;
+        let Config { medium, clock, random, ping_body_limit, thresholds, progress } = config;
+        let store = Store::open_telling(&medium, &progress)?;
+        let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
+        let (memory, published) = read.map_err(|error| medium.broken(error))?;
+        store.tolerate_unreadable();
         let behind = memory.last_stamp.micros_since(clock.now()) / MICROS;
         if behind > 60 {
             tracing::warn!(
@@ -87,8 +92,11 @@ impl Writer {
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
-            store: RwLock::new(Some(Arc::new(store))),
+            store: StoreSlot::new(store),
             writable: AtomicBool::new(true),
+            doing: Doing::default(),
+            healed: AtomicBool::new(false),
+            told_damaged: Mutex::default(),
             reply_routes: ReplyRoutes::default(),
             key_uses: Mutex::default(),
             clock,
@@ -102,10 +110,14 @@ impl Writer {
                 shared.queue.nudge();
             }
         });
-        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, failed: None, is_full: false, memory };
-        if writer.memory.working.state.badge_secret.is_none() {
-            let secret = Command::SetBadgeSecret(shared.random.bytes());
-            writer.apply_and_write(vec![secret], Vec::new())?;
+        let recovery = Recovery::new(progress, memory.working.numbers);
+        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, recovery, is_full: false, memory };
+        let state = &writer.memory.working.state;
+        let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(shared.random.bytes()));
+        let instance = state.instance.is_none().then(|| Command::SetInstance(shared.random.bytes()));
+        let first: Vec<_> = secret.into_iter().chain(instance).collect();
+        if !first.is_empty() {
+            writer.apply_and_write(first, Vec::new())?;
             writer.publish();
         }
         Ok((Handle(shared), writer))
@@ -113,13 +125,28 @@ impl Writer {
 
     /// Works until the queue is closed, or a command makes it panic. Blocks: give it a thread.
     pub fn run(mut self) -> Ended {
-        loop {
-            match self.step(true) {
-                Ok(true) => {}
-                Ok(false) => return Ended::Closed,
-                Err(ended) => return ended,
+        let shared = Arc::clone(&self.shared);
+        std::thread::scope(|scope| {
+            let (ended, watch) = mpsc::channel::<()>();
+            // It watches until the writer has ended.
+            let watch = move || {
+                while watch.recv_timeout(ROUND) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    shared.watch();
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn_scoped(scope, watch) {
+                tracing::warn!("nobody watches the writer: {error}");
             }
-        }
+            let reason = loop {
+                match self.step(true) {
+                    Ok(true) => {}
+                    Ok(false) => break Ended::Closed,
+                    Err(reason) => break reason,
+                }
+            };
+            drop(ended);
+            reason
+        })
     }
 
     /// One round: waits for something to do (unless it must not wait) and does it. `false` when there will never be more.
@@ -128,15 +155,25 @@ impl Writer {
     /// [`Ended::Panicked`] when a command made it panic; nothing can be done with the writer then.
     pub fn step(&mut self, wait: bool) -> Result<bool, Ended> {
         let taken = self.shared.queue.take(if wait { self.patience() } else { Duration::ZERO });
+        self.shared.doing.begin(self.shared.clock.uptime());
+        let done = self.work(taken);
+        self.shared.doing.end();
+        if wait && !self.shared.writable.load(Ordering::Relaxed) {
+            // Callers that come meanwhile wait for the next attempt: one for each of them would keep the medium busy.
+            self.shared.queue.rest(self.recovery.pause());
+        }
+        done
+    }
+
+    /// Does what there is to do, or to mend.
+    fn work(&mut self, taken: Taken) -> Result<bool, Ended> {
+        self.find_file();
         if !self.shared.writable.load(Ordering::Relaxed) {
             answer_all(taken.entries, Unavailable::Storage);
             self.recover();
-            if wait && !self.shared.writable.load(Ordering::Relaxed) {
-                // Callers that come meanwhile wait for the next attempt: one for each of them would keep the medium busy.
-                self.shared.queue.rest(RECOVERY_PAUSE);
-            }
             return Ok(!taken.closed);
         }
+        self.reopen_healed();
         let now = self.memory.last_stamp.max(self.shared.clock.now());
         let Memory { working, alarm, housekeeping, more_due, .. } = &mut self.memory;
         if alarm.is_ahead_of(now) {
@@ -164,7 +201,7 @@ impl Writer {
         if !working.state.orphans().is_empty() {
             own.push(Command::RemoveOrphans);
         }
-        if taken.entries.is_empty() && own.is_empty() && !housekeeping.pending() {
+        if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() {
             return Ok(true);
         }
         self.batch(own, taken.entries)?;
@@ -178,8 +215,8 @@ impl Writer {
     }
 
     fn patience(&self) -> Duration {
-        let Memory { working, housekeeping, more_due, .. } = &self.memory;
-        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || housekeeping.pending() || !working.state.orphans().is_empty() {
+        let Memory { working, more_due, .. } = &self.memory;
+        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || self.has_housekeeping() || !working.state.orphans().is_empty() {
             return Duration::ZERO;
         }
         let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
@@ -193,28 +230,31 @@ impl Writer {
     /// Carries out the writer's own commands and then those of callers, in one transaction.
     fn batch(&mut self, own: Vec<Command>, entries: Vec<Entry>) -> Result<(), Ended> {
         let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
+        let count = callers.len();
+        self.shared.doing.hold(callers);
         let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands)));
         let answers = match work {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
-                tracing::error!("a batch of {} commands could not be written: {error}", callers.len());
                 self.is_full = error.is_full();
+                self.recovery.batch_failed(count, &error);
                 // Unwritable first: whoever reads the answer must not find the service healthy.
                 self.shared.writable.store(false, Ordering::Relaxed);
-                callers.into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
+                self.shared.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
                 return Ok(());
             }
             Err(_) => {
-                tracing::error!("a command made the writer panic; its batch of {} is not written", callers.len());
+                tracing::error!("a command made the writer panic; its batch of {count} is not written");
                 self.shared.queue.close();
                 self.shared.writable.store(false, Ordering::Relaxed);
-                callers.into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
+                self.shared.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
                 answer_all(self.shared.queue.take(Duration::ZERO).entries, Unavailable::Stopping);
                 return Err(Ended::Panicked);
             }
         };
         let changed = self.publish();
-        let deliveries = callers.into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
+        // Those who waited too long have been answered.
+        let deliveries = self.shared.doing.release().into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
         self.shared.reply_routes.deliver(deliveries);
         self.arm(changed);
         Ok(())
@@ -233,25 +273,43 @@ impl Writer {
             let now = self.stamp();
             answers.push(Ok(self.memory.working.apply(command, now)));
         }
-        if self.memory.working.effects.changes.is_empty() && !self.memory.housekeeping.pending() {
+        if self.memory.working.effects.changes.is_empty() && !self.has_housekeeping() {
             // Refusals, and deadlines that pings have put off, cost no commit.
             return Ok(answers);
         }
-        let (store, newest) = (self.store()?, self.newest());
-        let Memory { working, housekeeping, last_stamp, .. } = &mut self.memory;
-        let batch = store.batch()?;
-        write(&batch, &working.effects)?;
-        if working.numbers.id != ids_before {
-            batch.set_mark(Mark::NextId, working.numbers.id)?;
-        }
-        let bytes = working.effects.pings.iter().map(|(.., body)| body.len() as u64).sum();
-        let appended = (working.effects.pings.len() as u64, bytes);
-        let cleaned = housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
-        // A look that finds nothing to write costs no commit.
-        if cleaned || !working.effects.changes.is_empty() {
-            batch.commit()?;
+        let tidy = !self.housekeeping_rests();
+        let before = self.memory.housekeeping.standing();
+        match self.write(ids_before, tidy) {
+            // What is damaged may lie only where old rows are, which keep nobody from adding new ones.
+            Err(error @ StoreError::Damaged { .. }) if tidy => {
+                self.go_round(before, &error)?;
+                self.write(ids_before, false)?;
+            }
+            written => written?,
         }
         Ok(answers)
+    }
+
+    /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
+    fn write(&mut self, ids_before: u64, tidy: bool) -> Result<(), StoreError> {
+        let (store, newest) = (self.shared.store.get()?, self.newest());
+        let Memory { working, housekeeping, last_stamp, .. } = &mut self.memory;
+        caught(|| {
+            let batch = store.batch()?;
+            write(&batch, &working.effects)?;
+            if working.numbers.id != ids_before {
+                batch.set_mark(Mark::NextId, working.numbers.id)?;
+            }
+            let bytes = working.effects.pings.iter().map(|(.., body)| body.len() as u64).sum();
+            let appended = (working.effects.pings.len() as u64, bytes);
+            housekeeping.appended(appended);
+            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
+            // A look that finds nothing to write costs no commit.
+            if cleaned || !working.effects.changes.is_empty() {
+                batch.commit()?;
+            }
+            Ok(())
+        })
     }
 
     /// The time of the next command: never earlier than that of the one before, also when the clock is set back.
@@ -266,14 +324,10 @@ impl Writer {
         LogPlace { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1), bytes: numbers.bytes }
     }
 
-    fn store(&self) -> Result<Arc<Store>, StoreError> {
-        let store = self.shared.store.read().unwrap_or_else(PoisonError::into_inner).clone();
-        store.ok_or(StoreError::Reopening)
-    }
-
     /// Shows what is on disk now to those who read; the checks that may have an earlier deadline.
     fn publish(&mut self) -> Vec<CheckId> {
         let Effects { changes, flips, .. } = std::mem::take(&mut self.memory.working.effects);
+        self.recovery.acknowledged(self.memory.working.numbers);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
         drop(published);
@@ -290,42 +344,6 @@ impl Writer {
     fn arm(&mut self, checks: Vec<CheckId>) {
         let Memory { working, alarm, .. } = &mut self.memory;
         checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
-    }
-
-    /// After a failed write: once the medium takes writes again, the database is dropped and reopened, and memory is read anew.
-    fn recover(&mut self) {
-        if let Err(error) = self.medium.probe() {
-            tracing::warn!("the data directory still takes no writes: {error}");
-            return;
-        }
-        // From here on there are no new readers. The others give the file back within a request; until they have, it stays locked.
-        let failed = self.failed.take().or_else(|| self.shared.store.write().unwrap_or_else(PoisonError::into_inner).take());
-        if let Some(failed) = failed
-            && let Err(failed) = Arc::try_unwrap(failed)
-        {
-            self.failed = Some(failed);
-            return;
-        }
-        let (now, body_limit) = (self.memory.last_stamp.max(self.shared.clock.now()), self.memory.working.body_limit);
-        let reopened = Store::reopen(&self.medium)
-            .and_then(|store| Ok((Memory::read(&store, body_limit, self.thresholds, now, &self.shared.random)?, store)));
-        match reopened {
-            Ok(((mut memory, published), store)) => {
-                memory.last_stamp = memory.last_stamp.max(self.memory.last_stamp);
-                *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
-                *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
-                self.memory = memory;
-                if self.is_full
-                    && let Err(error) = self.make_room()
-                {
-                    tracing::warn!("there is no space for what was to be written, and none could be freed: {error}");
-                    return;
-                }
-                self.shared.writable.store(true, Ordering::Relaxed);
-                tracing::info!("the database is open again");
-            }
-            Err(error) => tracing::warn!("the database cannot be reopened yet: {error}"),
-        }
     }
 
     /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk.
@@ -363,20 +381,19 @@ impl Writer {
     }
 
     fn checkpoint_whole(&self) -> Result<(), StoreError> {
-        let batch = self.store()?.batch()?;
+        let store = self.shared.store.get()?;
         let Memory { working, housekeeping, .. } = &self.memory;
-        housekeeping.checkpoint_whole(&batch, &working.state, self.newest())?;
-        batch.commit()
+        caught(|| {
+            let batch = store.batch()?;
+            housekeeping.checkpoint_whole(&batch, &working.state, self.newest())?;
+            batch.commit()
+        })
     }
 }
 
 /// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
 fn alarm_of(state: &State, now: Moment) -> Alarm {
     Alarm::new(state.projects().flat_map(|project_state| state.checks_of(project_state.project.id)), now)
-}
-
-fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {
-    entries.into_iter().for_each(|entry| drop(entry.reply.send(Err(unavailable))));
 }
 
 /// Writes what a batch of commands has come to.
@@ -399,6 +416,7 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
             Change::Channel(channel) => batch.put_channel(channel)?,
             Change::ChannelGone(id) => batch.remove_channel(*id)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
+            Change::Instance(instance) => batch.set_instance(*instance)?,
         }
     }
     Ok(())

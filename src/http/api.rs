@@ -202,6 +202,8 @@ impl Call<'_> {
         let handle = self.handle().clone();
         match tokio::task::spawn_blocking(move || read(&handle)).await {
             Ok(Ok(found)) => Ok(found),
+            // What is damaged was told when it was met first.
+            Ok(Err(StoreError::Damaged { .. })) => Err(Fault::Unavailable),
             Ok(Err(error)) => {
                 tracing::warn!("the database could not be read: {error}");
                 Err(Fault::Unavailable)

@@ -1,6 +1,6 @@
 //! What the database lies on: a directory of its own, or storage that a test brings.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Builder, Database, StorageBackend};
 
-use super::StoreError;
+use super::storage::Storage;
+use super::{Progress, StoreError, caught};
 
 /// The name of the database file within the data directory.
 pub const FILE_NAME: &str = "overdue.redb";
@@ -19,6 +20,33 @@ const CACHE_BYTES: usize = 16 << 20;
 
 /// Bytes that are written again at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes that are written again at a time where some of them cannot be read.
+const PAGE_BYTES: usize = 4096;
+
+/// What helps whoever has a file that cannot be used.
+const RESTORE: &str = "restore it from a backup, or move it away to begin anew";
+
+/// A database with what it was opened on.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) storage: Storage,
+    /// Which file it is, if it is one.
+    pub(super) file: Option<FileId>,
+}
+
+/// What tells a file from another one that has its name later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(found: &Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
+}
 
 /// What the database lies on.
 #[derive(Clone)]
@@ -35,24 +63,58 @@ impl Medium {
         Self::Backend(Arc::new(InMemoryBackend::new()))
     }
 
-    /// Opens the database, or makes it.
-    pub(super) fn open(&self) -> Result<Database, StoreError> {
+    /// Opens the database, or makes it. Only where there is nothing at all a new one is made.
+    pub(super) fn open(&self, progress: &Progress) -> Result<Opened, StoreError> {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
-        match self {
-            Self::Backend(storage) => Ok(builder.create_with_backend(Brought(Arc::clone(storage)))?),
+        let (storage, file) = match self {
+            Self::Backend(storage) => (Storage::new(Arc::clone(storage), false, progress), None),
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
                 let told = |error| StoreError::Directory(path.clone(), error);
                 make_private_directory(directory).map_err(|error| StoreError::Directory(directory.clone(), error))?;
-                if is_empty(&path) {
+                if is_missing(&path) {
                     make_file(&builder, directory, &path).map_err(told)?;
                 }
-                match builder.create_file(open_file(&path).map_err(told)?) {
-                    Err(redb::DatabaseError::DatabaseAlreadyOpen) => Err(StoreError::InUse(path)),
-                    opened => Ok(opened?),
-                }
+                let (file, id) = open_database(&path)?;
+                let file = FileBackend::new(file).map_err(|error| self.broken(error.into()))?;
+                (Storage::new(Arc::new(file), true, progress), Some(id))
             }
+        };
+        let storage = storage.map_err(|error| self.broken(error.into()))?;
+        let database = caught(|| Ok(builder.create_with_backend(storage.clone())?)).map_err(|error| self.broken(error))?;
+        Ok(Opened { database, storage, file })
+    }
+
+    /// What of an error can be told only with the name of the file.
+    pub fn broken(&self, error: StoreError) -> StoreError {
+        let Self::Directory(directory) = self else { return error };
+        let path = directory.join(FILE_NAME);
+        match error {
+            StoreError::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::InUse(path),
+            StoreError::Database(redb::Error::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                StoreError::File { path, reason: format!("it is no database of overdue, or its beginning is damaged; {RESTORE}") }
+            }
+            StoreError::Database(error) => StoreError::File { path, reason: format!("{error}; if the disk is sound, {RESTORE}") },
+            StoreError::Damaged { reason, .. } => StoreError::File { path, reason: format!("it is damaged: {reason}; {RESTORE}") },
+            StoreError::Corrupt { table, reason } => {
+                StoreError::File { path, reason: format!("its table `{table}` holds a row that cannot be read: {reason}; {RESTORE}") }
+            }
+            told => told,
+        }
+    }
+
+    /// Whether the path still leads to the file that was opened, with all that belongs to it; else what is wrong.
+    pub(super) fn find(&self, opened: Option<FileId>, len: u64) -> Result<(), String> {
+        let (Self::Directory(directory), Some(opened)) = (self, opened) else { return Ok(()) };
+        let path = directory.join(FILE_NAME);
+        match std::fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!("{} is gone", path.display())),
+            // It says nothing about the file.
+            Err(_) => Ok(()),
+            Ok(found) if FileId::of(&found) != opened => Err(format!("{} is another file than the one that was opened", path.display())),
+            Ok(found) if found.len() < len => Err(format!("{} was cut from {len} to {} bytes", path.display(), found.len())),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -71,31 +133,62 @@ impl Medium {
     /// After a failed `fsync` the kernel marks dirty pages as clean although they never reached the disk (Linux does, on most file
     /// systems). They can still be read, but no later `fsync` writes them. A power cut then loses them, and with them everything
     /// that was committed on top of them.
-    pub(super) fn write_again(&self) -> io::Result<()> {
+    pub(super) fn write_again(&self, progress: &Progress) -> io::Result<()> {
         match self {
-            Self::Backend(storage) => write_again(&**storage),
+            Self::Backend(storage) => write_again(&**storage, progress),
             Self::Directory(directory) => {
                 let file = open_file(&directory.join(FILE_NAME))?;
                 // Nobody else may open it meanwhile.
                 file.try_lock()?;
-                write_again(&FileBackend::new(file).map_err(io::Error::other)?)
+                write_again(&FileBackend::new(file).map_err(io::Error::other)?, progress)
             }
         }
     }
 }
 
-fn write_again(storage: &dyn StorageBackend) -> io::Result<()> {
+/// What cannot be read is left as it is.
+fn write_again(storage: &dyn StorageBackend, progress: &Progress) -> io::Result<()> {
     let len = storage.len()?;
     let mut chunk = vec![0; CHUNK_BYTES];
     for offset in (0..len).step_by(CHUNK_BYTES) {
+        progress.tell("writing the database again", offset, len);
         chunk.resize(CHUNK_BYTES.min(usize::try_from(len - offset).unwrap_or(CHUNK_BYTES)), 0);
-        storage.read(offset, &mut chunk)?;
-        // What has never been written takes no space, and should not begin to.
-        if chunk.iter().any(|byte| *byte != 0) {
-            storage.write(offset, &chunk)?;
+        if storage.read(offset, &mut chunk).is_ok() {
+            write_unless_empty(storage, offset, &chunk)?;
+            continue;
         }
+        let mut unreadable = 0;
+        for (place, page) in (offset..).step_by(PAGE_BYTES).zip(chunk.chunks_mut(PAGE_BYTES)) {
+            match storage.read(place, page) {
+                Ok(()) => write_unless_empty(storage, place, page)?,
+                Err(_) => unreadable += page.len(),
+            }
+        }
+        tracing::error!("{unreadable} bytes after byte {offset} of the database cannot be read, and are left as they are");
     }
     storage.sync_data()
+}
+
+/// What has never been written takes no space, and should not begin to.
+fn write_unless_empty(storage: &dyn StorageBackend, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    if bytes.iter().any(|byte| *byte != 0) { storage.write(offset, bytes) } else { Ok(()) }
+}
+
+/// Opens a file that is there. An empty one is not made a database: whoever emptied it, or has not mounted what it leads to, should know.
+fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
+    let told = |reason: String| StoreError::File { path: path.into(), reason };
+    let opened = open_file(path).and_then(|file| Ok((file.metadata()?, file)));
+    match opened {
+        Ok((found, _)) if found.len() == 0 => Err(told(format!("it is empty; {RESTORE}"))),
+        Ok((found, file)) => Ok((file, FileId::of(&found))),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            Err(told("it is a directory; move it away, or choose another directory with --data".into()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(told("it is a link to a file that is not there; mount what it leads to, or correct the link".into()))
+        }
+        Err(error) => Err(StoreError::Directory(path.into(), error)),
+    }
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
@@ -107,8 +200,9 @@ fn make_private_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() { Ok(()) } else { DirBuilder::new().recursive(true).mode(0o700).create(directory) }
 }
 
-fn is_empty(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |found| found.len() == 0)
+/// Whether there is nothing of that name, not even a link.
+fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Makes an empty database under another name first: half of one, which a power cut would leave, could never be opened again.
@@ -116,7 +210,7 @@ fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()>
     let locked = File::open(directory)?;
     locked.lock()?;
     // Another process may have been quicker.
-    if is_empty(path) {
+    if is_missing(path) {
         let new = path.with_extension("new");
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         give_to_owner(&file, &locked)?;
@@ -137,31 +231,5 @@ fn give_to_owner(file: &File, directory: &File) -> io::Result<()> {
     match fchown(file, Some(owner.uid()), Some(owner.gid())) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         given => given,
-    }
-}
-
-/// Storage that outlives the database on it.
-#[derive(Debug)]
-struct Brought(Arc<dyn StorageBackend>);
-
-impl StorageBackend for Brought {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
     }
 }

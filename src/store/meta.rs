@@ -1,4 +1,4 @@
-//! The few single values of the database: schema version, id sequence, checkpoint marks, the secret that signs badge URLs.
+//! The few single values of the database: schema version, id sequence, checkpoint marks, the secret that signs badge URLs, the instance.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
@@ -9,6 +9,7 @@ const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 const SCHEMA_NAME: &str = "schema";
 const SECRET_NAME: &str = "badge_secret";
+const INSTANCE_NAME: &str = "instance";
 
 /// A number that the engine keeps beside the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +88,21 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Keeps what tells this database from every other one.
+    pub fn set_instance(&self, instance: [u8; 4]) -> Result<(), StoreError> {
+        self.transaction.open_table(META)?.insert(INSTANCE_NAME, instance.as_slice())?;
+        Ok(())
+    }
+}
+
 impl Snapshot {
+    /// What tells this database from every other one, if it has been drawn already.
+    pub fn instance(&self) -> Result<Option<[u8; 4]>, StoreError> {
+        let value = self.transaction.open_table(META)?.get(INSTANCE_NAME)?;
+        value.map(|value| fixed(INSTANCE_NAME, value.value())).transpose()
+    }
+
     /// A number that was kept; 0 before the first time.
     pub fn mark(&self, mark: Mark) -> Result<u64, StoreError> {
         let value = self.transaction.open_table(META)?.get(mark.name())?;

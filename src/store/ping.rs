@@ -15,9 +15,9 @@ use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
 
 /// `pings`: arrival number -> `PingRow`. A row names the arrival of the same check's ping before it.
-const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
+pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
 /// `bodies`: arrival number -> the body as it came. No row for an empty body.
-const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
+pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
 /// `kept_pings`: (check id, n) -> `PingRow`. Where the sweep puts the few that are still within their log limit.
 const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
@@ -244,7 +244,7 @@ impl Batch {
     /// Those for which `live` holds are carried over to the kept, the rest are gone.
     pub fn sweep_pings(
         &self,
-        up_to: Arrival,
+        (from, up_to): (Arrival, Arrival),
         (most, most_bytes): (usize, u64),
         live: impl Fn(CheckId, u64) -> bool,
     ) -> Result<Swept, StoreError> {
@@ -253,7 +253,7 @@ impl Batch {
         let mut last = None;
         let mut swept = Swept::default();
         let mut carried = Vec::new();
-        for row in pings.range(..=up_to.0)?.take(most) {
+        for row in pings.range(from.0..=up_to.0)?.take(most) {
             let (arrival, bytes) = row?;
             last = Some(arrival.value());
             swept.removed += 1;
@@ -285,8 +285,8 @@ impl Batch {
                 }
             }
         }
-        pings.retain_in(..=last, |_, _| false)?;
-        bodies.retain_in(..=last, |_, _| false)?;
+        pings.retain_in(from.0..=last, |_, _| false)?;
+        bodies.retain_in(from.0..=last, |_, _| false)?;
         Ok(swept)
     }
 

@@ -347,7 +347,8 @@ fn single_values_of_another_size_are_errors() {
 fn a_newer_schema_is_refused_with_what_to_do() {
     let medium = Medium::memory();
     let set_schema = |schema: u64| {
-        let store = Store { database: medium.open().unwrap() };
+        let Opened { database, storage, file } = medium.open(&Progress::default()).unwrap();
+        let store = Store { database, storage, file };
         write(&store, |batch| {
             batch.transaction.open_table(TableDefinition::<&str, &[u8]>::new("meta"))?.insert("schema", schema.to_le_bytes().as_slice())?;
             Ok(())
@@ -368,21 +369,40 @@ fn a_file_is_there_whole_or_not_at_all() {
     let path = directory.path().join("data").join(FILE_NAME);
     drop(Store::open(&medium).unwrap());
     let whole = std::fs::read(&path).unwrap();
-    // What a power cut during the first start may leave: nothing, an empty file, half a new file beside it.
-    for (old, new) in [(None, Some(&whole[..1000])), (Some(&[][..]), Some(&[0; 5000][..])), (Some(&[][..]), None)] {
-        for (path, left) in [(path.clone(), old), (path.with_extension("new"), new)] {
-            let _ = std::fs::remove_file(&path);
-            left.iter().for_each(|bytes| std::fs::write(&path, bytes).unwrap());
-        }
+    // What a power cut during the first start may leave: nothing, or half a new file.
+    for left in [&whole[..1000], &[0; 5000][..], &[]] {
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(path.with_extension("new"), left).unwrap();
         let store = Store::open(&medium).unwrap();
         assert!(matches!(Store::open(&medium), Err(StoreError::InUse(in_use)) if in_use == path));
         read(&store).unwrap();
         assert!(!path.with_extension("new").exists());
     }
-    // Anything else is not ours to replace.
-    std::fs::write(&path, &whole[1..]).unwrap();
-    assert!(Store::open(&medium).is_err());
-    assert_eq!(std::fs::read(&path).unwrap(), &whole[1..]);
+    // Anything else is not ours to replace: each is told in one sentence.
+    let refused = |reason: &str| {
+        let told = Store::open(&medium).err().expect("it is refused").to_string();
+        assert!(told.starts_with(&format!("{} cannot be opened: {reason}", path.display())) && !told.contains('\n'), "{told}");
+    };
+    let mut altered = whole.clone();
+    altered[4096..].iter_mut().for_each(|byte| *byte ^= 0xff);
+    let damaged = [
+        (&whole[1..], "it is no database of overdue"),
+        (&[][..], "it is empty"),
+        (&[0; 9999][..], "it is no database of overdue"),
+        (&whole[..whole.len() / 2], ""),
+        (&altered[..], ""),
+    ];
+    for (bytes, reason) in damaged {
+        std::fs::write(&path, bytes).unwrap();
+        refused(reason);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "{reason}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(directory.path().join("unmounted"), &path).unwrap();
+    refused("it is a link to a file that is not there");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    refused("it is a directory");
 }
 
 #[test]
@@ -391,7 +411,7 @@ fn an_altered_or_lost_body_is_an_error_in_the_log_and_among_the_kept() {
         let store = filled();
         let place = (CheckId(6), 2, Arrival(8));
         if kept {
-            write(&store, |batch| batch.sweep_pings(Arrival(8), (9, u64::MAX), |_, _| true).map(drop));
+            write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(8)), (9, u64::MAX), |_, _| true).map(drop));
         }
         let body = |store: &Store| store.snapshot().unwrap().body_of(place.0, place.1, place.2, 2);
         assert_eq!(body(&store).unwrap().as_deref(), Some(&b"ok"[..]));

@@ -95,6 +95,7 @@ fn a_database_that_cannot_be_read_any_more_is_reopened() {
     assert!(wrong(&engine).is_some());
     disk.heal();
     // Nobody has to ping for that.
+    engine.handle.watch();
     recover(&mut engine);
     assert_eq!((counts(&engine, id), wrong(&engine)), ((300, Some(300)), None));
 }

@@ -15,6 +15,7 @@
 mod api;
 mod badges;
 mod connection;
+mod damage;
 mod documents;
 mod engine;
 mod faults;

@@ -27,6 +27,8 @@ pub(super) struct Sweep {
     requested: bool,
     /// The log is swept once it has more entries than this.
     ceiling: u64,
+    /// What lies before this stays: some of it cannot be read.
+    pub(super) from: Arrival,
     /// The log was swept up to here.
     swept_to: Arrival,
     /// Where the look at all kept pings is, and how many are still to be looked at.
@@ -46,7 +48,20 @@ enum Goal {
 
 impl Sweep {
     pub(super) fn new(size: LogSize) -> Self {
-        Self { size, goal: Goal::None, requested: false, ceiling: 0, swept_to: Arrival(0), cursor: PingCursor::default(), to_look_at: 0 }
+        Self {
+            size,
+            goal: Goal::None,
+            requested: false,
+            ceiling: 0,
+            from: Arrival(0),
+            swept_to: Arrival(0),
+            cursor: PingCursor::default(),
+            to_look_at: 0,
+        }
+    }
+
+    pub(super) fn size(&self) -> LogSize {
+        self.size
     }
 
     /// Has everything that is dead removed.
@@ -115,7 +130,7 @@ impl Sweep {
         // Twice what came in, so that the sweep gets ahead of any rate.
         let most = usize::try_from((2 * pings).max(thresholds.slice as u64).min(surplus)).unwrap_or(thresholds.slice);
         let most_bytes = (2 * bytes).max(thresholds.sweep_bytes);
-        let swept = batch.sweep_pings(up_to, (most, most_bytes), |check, n| state.keeps_ping(check, n))?;
+        let swept = batch.sweep_pings((self.from, up_to), (most, most_bytes), |check, n| state.keeps_ping(check, n))?;
         if swept.damaged > 0 {
             tracing::error!("{} damaged rows of the table `pings` are removed", swept.damaged);
         }

@@ -76,7 +76,7 @@ proptest! {
                     }
                     Step::Sweep(most, most_bytes, share) => {
                         let up_to = Arrival(arrivals * u64::from(share) / 100);
-                        let swept = batch.sweep_pings(up_to, (most, most_bytes), live)?;
+                        let swept = batch.sweep_pings((Arrival(0), up_to), (most, most_bytes), live)?;
                         assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
                     }
                     Step::Prune(most) => {
@@ -103,7 +103,7 @@ proptest! {
         // Once everything is swept and looked at, nothing but what is within the limits is left.
         let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
-        write(&store, |batch| batch.sweep_pings(Arrival(arrivals), (usize::MAX, u64::MAX), live).map(drop));
+        write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(arrivals)), (usize::MAX, u64::MAX), live).map(drop));
         write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), usize::MAX, live).map(drop));
         let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
         let snapshot = store.snapshot().unwrap();

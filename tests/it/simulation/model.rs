@@ -220,6 +220,8 @@ impl Model {
                 self.badge_secret = Some(*secret);
                 Ok(Answered::Done)
             }
+            // Nobody asks for it but the writer itself.
+            Command::SetInstance(_) => Ok(Answered::Done),
             Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
             Command::CreateChannel(request) => {
                 self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;

@@ -39,7 +39,12 @@ pub(crate) enum Syncs {
 
 /// Two handles of a disk are one disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<Mutex<Platter>>);
+pub(crate) struct Disk(Arc<Mutex<Platter>>, Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>);
+
+/// Syncs hang as long as this is there.
+pub(crate) struct Hanging {
+    _hold: std::sync::mpsc::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct Platter {
@@ -57,6 +62,12 @@ struct Platter {
     trouble: Option<Trouble>,
     /// Bytes that fit.
     capacity: Option<u64>,
+    /// Reads that touch these bytes fail.
+    bad: Vec<std::ops::Range<usize>>,
+    /// Reads that met them.
+    failed_reads: u64,
+    /// Bytes that were ever written.
+    written: u64,
 }
 
 #[derive(Debug)]
@@ -139,6 +150,41 @@ impl Disk {
         self.locked().seen.clone()
     }
 
+    /// Lets reads of these bytes fail until they are healed, or read as they were again if there are none.
+    pub(crate) fn spoil(&self, bad: Vec<std::ops::Range<usize>>) {
+        self.locked().bad = bad;
+    }
+
+    /// Reads that met what was spoiled.
+    pub(crate) fn failed_reads(&self) -> u64 {
+        self.locked().failed_reads
+    }
+
+    /// Bytes that were ever written.
+    pub(crate) fn written(&self) -> u64 {
+        self.locked().written
+    }
+
+    /// Turns bits over, as a disk does that does not notice.
+    pub(crate) fn alter(&self, bytes: std::ops::Range<usize>) {
+        self.locked().seen[bytes].iter_mut().for_each(|byte| *byte ^= 0xff);
+    }
+
+    /// Lets every sync hang until [`Hanging`] is dropped.
+    pub(crate) fn hang(&self) -> Hanging {
+        let (hold, held) = std::sync::mpsc::channel();
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
+        Hanging { _hold: hold }
+    }
+
+    /// Has other bytes on it from now on.
+    pub(crate) fn put(&self, bytes: Vec<u8>) {
+        let platter = &mut *self.locked();
+        platter.unsynced.clear();
+        platter.durable.clone_from(&bytes);
+        platter.seen = bytes;
+    }
+
     /// Ends all trouble.
     pub(crate) fn heal(&self) {
         self.locked().trouble = None;
@@ -210,6 +256,10 @@ impl redb::StorageBackend for Disk {
         let mut platter = self.locked();
         platter.meet(Operation::Read)?;
         let from = offset as usize;
+        if platter.bad.iter().any(|bad| bad.start < from + out.len() && from < bad.end) {
+            platter.failed_reads += 1;
+            return Err(io::Error::other("input/output error"));
+        }
         let bytes = platter.seen.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         Ok(())
@@ -226,6 +276,10 @@ impl redb::StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if let Some(held) = self.1.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // It ends when the other end is gone.
+            let _ = held.recv();
+        }
         let platter = &mut *self.locked();
         if let Err(error) = platter.meet(Operation::Sync) {
             // What the system could not write it takes for written: reads see it, no later sync writes it (fsyncgate).
@@ -246,6 +300,7 @@ impl redb::StorageBackend for Disk {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut platter = self.locked();
+        platter.written += data.len() as u64;
         // A write that fails may have been done all the same, and so may the one at which the power goes.
         if !matches!(platter.trouble, Some(Trouble::PowerIsOff)) {
             platter.take(Step::Write(offset as usize, data.to_vec()));

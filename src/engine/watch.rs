@@ -1,0 +1,97 @@
+//! Watches the writer, which may hang with its disk: whoever waits for it is told, and health knows.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::command::Unavailable;
+use super::queue::{Caller, answer_all};
+use super::{Handle, Shared};
+
+/// A step of the writer that takes longer than this is told, and whoever waits is refused: see [limits](crate::docs::limits).
+const STALL: Duration = Duration::from_secs(8);
+/// How often the watch looks.
+pub(super) const ROUND: Duration = Duration::from_millis(500);
+
+/// What the writer is doing, for the watch to see.
+#[derive(Default)]
+pub(super) struct Doing {
+    /// When the step began that is going on, in microseconds of uptime, at least 1; 0: it waits for something to do. All that is in hand,
+    /// and all that waits, came later or just before.
+    since: AtomicU64,
+    /// The step takes too long.
+    stalled: AtomicBool,
+    /// The callers of the batch that is being written.
+    in_hand: Mutex<Vec<Caller>>,
+}
+
+impl Doing {
+    /// A step begins at this uptime.
+    pub(super) fn begin(&self, uptime: Duration) {
+        self.since.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+    }
+
+    /// The step has ended.
+    pub(super) fn end(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// These wait for the batch that is being written.
+    pub(super) fn hold(&self, callers: Vec<Caller>) {
+        *self.in_hand.lock().unwrap_or_else(PoisonError::into_inner) = callers;
+    }
+
+    /// Those who still wait for it.
+    pub(super) fn release(&self) -> Vec<Caller> {
+        std::mem::take(&mut *self.in_hand.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the step that is going on takes too long.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    fn age(&self, uptime: Duration) -> Duration {
+        match self.since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => uptime.saturating_sub(Duration::from_micros(since)),
+        }
+    }
+}
+
+impl Shared {
+    /// One look at the writer.
+    pub(super) fn watch(&self) {
+        let Doing { stalled, .. } = &self.doing;
+        let age = self.doing.age(self.clock.uptime());
+        if age < STALL {
+            if stalled.swap(false, Ordering::Relaxed) {
+                tracing::info!("the writer goes on: pings are taken again");
+            }
+            self.look_at_damage();
+            return;
+        }
+        // A recovery says itself what it does.
+        if !stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
+            let secs = age.as_secs();
+            tracing::error!("the disk has kept the writer waiting for {secs} s: pings are refused until it answers");
+        }
+        self.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
+        answer_all(self.queue.take(Duration::ZERO).entries, Unavailable::Storage);
+    }
+
+    /// Once a page that could not be read can be, the database is to be opened anew: it remembers the page as unreadable.
+    fn look_at_damage(&self) {
+        if self.store.get().is_ok_and(|store| store.reads_again()) {
+            self.healed.store(true, Ordering::Relaxed);
+            self.queue.nudge();
+        }
+    }
+}
+
+impl Handle {
+    /// One look at the writer, which [`super::Writer::run`] has taken twice a second. For tests that step it themselves.
+    pub fn watch(&self) {
+        self.0.watch();
+    }
+}

@@ -1,0 +1,195 @@
+//! What lies between redb and its medium: it knows what has failed, and keeps a page that cannot be read from ending everything else.
+//!
+//! After one failed read redb refuses all that follows, and reopening reads the whole file, so it meets the same page again. Therefore a
+//! page that cannot be read is handed over as one that leads nowhere: redb reports whatever needs it as damaged, and nothing else.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::{BackendError, StorageBackend};
+
+use super::Progress;
+
+/// Unreadable places that are remembered, and read again until they can be: see [limits](crate::docs::limits).
+const MOST_UNREADABLE: usize = 1024;
+
+thread_local! {
+    /// The place that this thread has failed to read since [`Storage::forget_place`].
+    static PLACE: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Two handles are one storage.
+#[derive(Clone, Debug)]
+pub(super) struct Storage(Arc<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    backend: Arc<dyn StorageBackend>,
+    /// Whether the backend ends with the database on it.
+    owned: bool,
+    /// The length it was told to have, which may not be the one that it has.
+    len: AtomicU64,
+    /// Whether a page that cannot be read is replaced. Until then the database is being opened.
+    tolerant: AtomicBool,
+    /// Bytes that were read while it was being opened, and who is told.
+    read: AtomicU64,
+    progress: Progress,
+    /// A write, a sync or a change of length has failed.
+    write_failed: AtomicBool,
+    /// Lengths of the places that could not be read, by their offset.
+    unreadable: Mutex<BTreeMap<u64, usize>>,
+    /// The one that was read again last.
+    retried: AtomicU64,
+}
+
+impl Storage {
+    pub(super) fn new(backend: Arc<dyn StorageBackend>, owned: bool, progress: &Progress) -> io::Result<Self> {
+        let len = AtomicU64::new(backend.len()?);
+        let (tolerant, write_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (read, progress) = (AtomicU64::new(0), progress.clone());
+        let (unreadable, retried) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self(Arc::new(Watched { backend, owned, len, tolerant, read, progress, write_failed, unreadable, retried })))
+    }
+
+    /// From now on a page that cannot be read costs only what needs it. A database that is being opened needs all that it reads.
+    pub(super) fn tolerate(&self) {
+        self.0.tolerant.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anything written may be lost, or anything after it refused.
+    pub(super) fn write_failed(&self) -> bool {
+        self.0.write_failed.load(Ordering::Relaxed)
+    }
+
+    /// The length that the medium should have.
+    pub(super) fn expected_len(&self) -> u64 {
+        self.0.len.load(Ordering::Relaxed)
+    }
+
+    /// Reads the places again that could not be read, until one of them still cannot; whether any can be now.
+    pub(super) fn reads_again(&self) -> bool {
+        let mut healed = false;
+        loop {
+            let after = self.0.retried.load(Ordering::Relaxed);
+            let unreadable = self.unreadable();
+            let next = unreadable.range(after.saturating_add(1)..).next().or_else(|| unreadable.first_key_value());
+            let Some((offset, len)) = next.map(|(offset, len)| (*offset, *len)) else { return healed };
+            drop(unreadable);
+            if self.0.backend.read(offset, &mut vec![0; len]).is_err() {
+                self.0.retried.store(offset, Ordering::Relaxed);
+                return healed;
+            }
+            self.unreadable().remove(&offset);
+            healed = true;
+        }
+    }
+
+    /// What this thread fails to read from now on is told by [`Storage::take_place`].
+    pub(super) fn forget_place() {
+        PLACE.take();
+    }
+
+    /// The place that this thread could not read, in words.
+    pub(super) fn take_place() -> Option<String> {
+        PLACE.take()
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.0.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noted(&self, written: io::Result<()>) -> io::Result<()> {
+        if written.is_err() {
+            self.0.write_failed.store(true, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl StorageBackend for Storage {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.expected_len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let tolerant = self.0.tolerant.load(Ordering::Relaxed);
+        if !tolerant {
+            let read = self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
+            // After an unclean stop every page is read twice.
+            self.0.progress.tell("opening the database", read, 2 * self.expected_len());
+        }
+        let Err(error) = self.0.backend.read(offset, out) else { return Ok(()) };
+        let place = format!("{} bytes at byte {offset} of the file: {error}", out.len());
+        PLACE.set(Some(place.clone()));
+        if !tolerant || !lead_nowhere(out) {
+            return Err(error);
+        }
+        let mut unreadable = self.unreadable();
+        if unreadable.len() < MOST_UNREADABLE {
+            unreadable.insert(offset, out.len());
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.noted(self.0.backend.set_len(len))?;
+        self.0.len.store(len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.noted(self.0.backend.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.noted(self.0.backend.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        if self.0.owned { self.0.backend.close() } else { Ok(()) }
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.backend.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.backend.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.backend.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.backend.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.backend.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.backend.query_lock_range(start, end)
+    }
+}
+
+/// Makes of a page a branch of redb's trees with one empty key, whose children are pages of an order that does not exist: whoever steps
+/// on is told that the tree is damaged. `false` for what is too short to be a page.
+fn lead_nowhere(page: &mut [u8]) -> bool {
+    const CHILDREN: std::ops::Range<usize> = 40..56;
+    const KEY_END: std::ops::Range<usize> = 56..60;
+    page.fill(0);
+    let [kind, _, keys, ..] = page else { return false };
+    (*kind, *keys) = (2, 1);
+    if let Some(children) = page.get_mut(CHILDREN) {
+        children.fill(0xff);
+    }
+    let Some(key_end) = page.get_mut(KEY_END) else { return false };
+    key_end.copy_from_slice(&(KEY_END.end as u32).to_le_bytes());
+    true
+}

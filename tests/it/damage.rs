@@ -1,0 +1,254 @@
+//! Pages that cannot be read or make no sense, disks that hang, files that vanish: each costs what it touches, as long as it lasts.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use overdue::clock::ManualClock;
+use overdue::domain::ids::{CheckId, ProjectId};
+use overdue::domain::ping::Kind;
+use overdue::engine::Thresholds;
+use overdue::engine::command::{Command, Outcome, Unavailable};
+use overdue::random::Random;
+use overdue::store::{FILE_NAME, Medium, StoreError};
+
+use crate::support::build::ping;
+use crate::support::disk::Disk;
+use crate::support::engine::{Engine, open};
+use crate::support::server::{START, Server};
+
+const PAGE: usize = 4096;
+
+/// A body that no other ping has, so large that redb's cache holds few of them.
+fn body(number: usize) -> Bytes {
+    format!("body {number:03} ").repeat(10_000).into()
+}
+
+/// The pages where a leaf of redb's trees begins for which `chosen` holds. Its first byte is 1, its third and fourth tell how many rows
+/// it has.
+fn leaves(disk: &Disk, chosen: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
+    let bytes = disk.bytes();
+    let pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.len() == PAGE && page[0] == 1 && chosen(page));
+    pages.map(|(number, _)| number * PAGE..(number + 1) * PAGE).collect()
+}
+
+/// The leaves in which bodies with these numbers lie.
+fn leaves_of_bodies(disk: &Disk, numbers: Range<usize>) -> Vec<Range<usize>> {
+    leaves(disk, |page| {
+        let at = page[..100].windows(5).position(|window| window == b"body ");
+        at.is_some_and(|at| std::str::from_utf8(&page[at + 5..at + 8]).is_ok_and(|text| text.parse().is_ok_and(|n| numbers.contains(&n))))
+    })
+}
+
+/// The leaves of the log of pings whose first arrival is one of these: after the ends of all values come the keys, in 8 bytes each.
+fn leaves_of_pings(disk: &Disk, arrivals: Range<u64>) -> Vec<Range<usize>> {
+    leaves(disk, |page| {
+        let rows = usize::from(u16::from_le_bytes([page[2], page[3]]));
+        let key = page.get(4 + 4 * rows..12 + 4 * rows).map(|key| u64::from_le_bytes(key.try_into().unwrap()));
+        rows > 10 && key.is_some_and(|key| arrivals.contains(&key)) && page.windows(4).any(|window| window == b"test")
+    })
+}
+
+/// Pings of the other check, 8, which came before.
+const OLD: usize = 300;
+
+/// An engine that has just been started, with more pings than the cache of redb holds.
+fn filled(disk: &Disk) -> (Engine, CheckId) {
+    // Nothing is swept meanwhile.
+    let thresholds = Thresholds { slack_bytes: 1 << 30, ..Thresholds::default() };
+    let mut engine = Engine::open(disk.medium(), thresholds);
+    engine.project(10_000);
+    let id = engine.check(7);
+    engine.check(8);
+    engine.batch((0..OLD).map(|_| ping(8, Kind::Success, "")));
+    for first in (1..=PINGS).step_by(50) {
+        engine.batch((first..first + 50).map(|number| ping(7, Kind::Success, body(number))));
+    }
+    stop(engine);
+    (Engine::open(disk.medium(), thresholds), id)
+}
+
+fn stop(mut engine: Engine) {
+    engine.handle.close();
+    while engine.writer.step(false) == Ok(true) {}
+}
+
+/// The bodies that cannot be read.
+fn missing(engine: &Engine, id: CheckId) -> Vec<usize> {
+    let check = engine.seen(id);
+    (1..=PINGS).filter(|n| engine.handle.body(&check, *n as u64).map(|found| found.map(Bytes::from)).ok() != Some(Some(body(*n)))).collect()
+}
+
+/// More bodies than redb's cache has room for: whatever it holds, some of them have to be read from the disk.
+const SPOILED: Range<usize> = 50..250;
+const PINGS: usize = 300;
+
+#[test]
+fn a_page_that_cannot_be_read_costs_its_own_answer_until_it_can() {
+    let disk = Disk::default();
+    let (mut engine, id) = filled(&disk);
+    disk.spoil(leaves_of_bodies(&disk, SPOILED));
+    let before = disk.written();
+    let first = missing(&engine, id);
+    assert!(!first.is_empty() && first.iter().all(|n| SPOILED.contains(n)), "{first:?}");
+    let told = engine.handle.body(&engine.seen(id), first[0] as u64);
+    assert!(matches!(told, Err(StoreError::Damaged { panicked: false, .. })));
+    for _ in 0..20 {
+        // Nothing else knows of it: pings are taken, other bodies are read, and the file is not written again.
+        assert_eq!(engine.done(ping(7, Kind::Success, "more")), Outcome::Pinged);
+        engine.handle.watch();
+        engine.clock.advance_secs(1);
+        assert!(engine.handle.is_writable());
+    }
+    let now = missing(&engine, id);
+    assert!(!now.is_empty() && now.iter().all(|n| SPOILED.contains(n)), "{now:?}");
+    assert!(disk.written() - before < 2_000_000, "{} bytes were written", disk.written() - before);
+    disk.spoil(Vec::new());
+    engine.handle.watch();
+    engine.clock.advance_secs(1);
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(missing(&engine, id), [0; 0]);
+    assert_eq!(engine.done(ping(7, Kind::Success, "more")), Outcome::Pinged);
+    stop(engine);
+    assert_eq!(missing(&Engine::open(disk.medium(), Thresholds::default()), id), [0; 0]);
+}
+
+#[test]
+fn the_sweep_goes_round_what_cannot_be_read() {
+    let disk = Disk::default();
+    let (engine, id) = filled(&disk);
+    stop(engine);
+    let thresholds = Thresholds { slice: 16, least_tail: 1, tail_per_check: 0, slack: 2, ..Thresholds::default() };
+    let mut engine = Engine::open(disk.medium(), thresholds);
+    // The cache holds the newest.
+    missing(&engine, id);
+    let spoiled = leaves_of_pings(&disk, 50..100);
+    assert!(!spoiled.is_empty());
+    disk.spoil(spoiled);
+    let project = ProjectId(1);
+    engine.done(Command::SetProject { project, name: None, check_limit: None, ping_log_limit: Some(2) });
+    for _ in 0..200 {
+        assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged);
+        engine.clock.advance_secs(11);
+    }
+    assert!(disk.failed_reads() > 0 && engine.handle.is_writable());
+    assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 2);
+    drop(engine);
+    disk.spoil(Vec::new());
+    let database = redb::Builder::new().create_with_backend(disk).unwrap();
+    let table = redb::ReadableDatabase::begin_read(&database).unwrap().open_table(redb::TableDefinition::<u64, &[u8]>::new("pings"));
+    let left = redb::ReadableTableMetadata::len(&table.unwrap()).unwrap();
+    assert!(left < 200, "{left} of 800 pings are still in the log");
+}
+
+#[test]
+fn a_page_that_makes_no_sense_costs_its_own_answer() {
+    let disk = Disk::default();
+    let (mut engine, id) = filled(&disk);
+    for page in leaves_of_bodies(&disk, SPOILED) {
+        disk.alter(page.start..page.start + 64);
+    }
+    let damaged = missing(&engine, id);
+    assert!(!damaged.is_empty() && damaged.iter().all(|n| SPOILED.contains(n)), "{damaged:?}");
+    let panicked = |n: &usize| matches!(engine.handle.body(&engine.seen(id), *n as u64), Err(StoreError::Damaged { panicked: true, .. }));
+    assert!(damaged.iter().any(panicked));
+    assert_eq!(engine.done(ping(7, Kind::Success, "more")), Outcome::Pinged);
+    assert!(engine.handle.is_writable());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_disk_that_hangs_is_told_within_seconds_and_forgotten_when_it_answers() {
+    let disk = Disk::default();
+    let server = Server::start_on(disk.medium(), |_| {}).await;
+    let check = server.check(serde_json::json!({"name": "one"})).await;
+    let path = format!("/ping/{}", check["uuid"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.status, 200);
+    let hanging = disk.hang();
+    let waiting = async {
+        let answer = server.get(&path).await;
+        (answer.status, answer.header("retry-after").map(str::to_owned))
+    };
+    let told = async {
+        // Real time passes until the ping has reached the disk and the watch has looked.
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(server.get("/healthz").await.status, 200);
+        server.clock.advance_secs(9);
+        loop {
+            if server.get("/healthz").await.status == 503 {
+                break server.get(&path).await.status;
+            }
+        }
+    };
+    assert_eq!(tokio::join!(waiting, told), ((503, Some("1".into())), 503));
+    drop(hanging);
+    while server.get("/healthz").await.status != 200 {}
+    assert_eq!(server.get(&path).await.status, 200);
+    server.stop().await;
+}
+
+#[test]
+fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (file, aside) = (data.join(FILE_NAME), data.join("aside"));
+    let mut engine = Engine::open(Medium::Directory(data.clone()), Thresholds::default());
+    engine.project(10);
+    engine.check(7);
+    let look = |engine: &mut Engine| {
+        engine.clock.advance_secs(1);
+        engine.batch([ping(7, Kind::Success, "")]).remove(0)
+    };
+    let mut taken = 0;
+    for is_replaced in [false, true] {
+        std::fs::rename(&file, &aside).unwrap();
+        if is_replaced {
+            std::fs::copy(&aside, &file).unwrap();
+        }
+        for _ in 0..3 {
+            assert_eq!(look(&mut engine), Err(Unavailable::Storage));
+            assert!(!engine.handle.is_writable());
+        }
+        // Put back it is the same file again.
+        std::fs::rename(&aside, &file).unwrap();
+        assert_eq!(look(&mut engine), Err(Unavailable::Storage));
+        assert_eq!(look(&mut engine), Ok(Ok(Outcome::Pinged)));
+        taken += 1;
+    }
+    let len = std::fs::metadata(&file).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
+    for _ in 0..3 {
+        assert_eq!(look(&mut engine), Err(Unavailable::Storage));
+        assert!(!engine.handle.is_writable());
+    }
+    let id = engine.handle.state().checks().next().unwrap().id;
+    assert_eq!(engine.seen(id).state.n_pings, taken);
+}
+
+#[test]
+fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(10);
+    engine.check(7);
+    engine.done(ping(7, Kind::Success, ""));
+    let earlier = disk.bytes();
+    engine.done(ping(7, Kind::Success, ""));
+    let other = Disk::default();
+    let (clock, random) = (ManualClock::at(START), Random::seeded(2));
+    let (handle, writer) = open(other.medium(), &clock, |config| config.random = random).unwrap();
+    let mut second = Engine { handle, writer, clock };
+    second.project(10);
+    second.check(7);
+    (0..10).for_each(|_| drop(second.done(ping(7, Kind::Success, ""))));
+    stop(second);
+    let whole = disk.bytes();
+    for (bytes, accepted) in [(earlier, false), (other.bytes(), false), (whole, true)] {
+        disk.fail(crate::support::disk::Operation::Sync, 0);
+        let _ = engine.batch([ping(7, Kind::Success, "")]);
+        disk.heal();
+        disk.put(bytes);
+        for _ in 0..4 {
+            assert_eq!(engine.writer.step(false), Ok(true));
+        }
+        assert_eq!(engine.handle.is_writable(), accepted);
+    }
+}
