@@ -74,8 +74,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether there was no space for what was to be written.
     pub fn is_full(&self) -> bool {
-        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, Self::Database(redb::Error::Io(error)) if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+        matches!(self, Self::Database(redb::Error::Io(error)) if storage::is_full(error))
     }
 }
 
@@ -160,9 +159,20 @@ impl Store {
         self.storage.tolerate();
     }
 
-    /// Whether a write, a sync or a change of length has failed: what was written since the last sync may be lost.
+    /// Whether a write, a sync or a change of length has failed: the database refuses everything from then on.
     pub fn write_failed(&self) -> bool {
         self.storage.write_failed()
+    }
+
+    /// Lets the file grow although the disk has not all the space by which redb grows it, until it is opened again. For a disk on which
+    /// nothing dead can be removed: the little that is left is better used than kept.
+    pub fn grow_sparsely(&self) {
+        self.storage.grow_sparsely();
+    }
+
+    /// Whether what was written without an error may be lost: the file has to be written again.
+    pub fn is_unsure(&self) -> bool {
+        self.storage.is_unsure()
     }
 
     /// Reads a page again that could not be read; `true` when it can be now, and the database should be opened anew.

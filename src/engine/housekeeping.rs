@@ -135,6 +135,12 @@ impl Housekeeping {
         self.next_flip = Some(FlipNumber(0));
     }
 
+    /// Pings in the file.
+    pub(super) fn pings(&self) -> u64 {
+        let size = self.sweep.size();
+        size.log_len + size.kept_len
+    }
+
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
         self.checkpoint.pending() || self.sweep.pending() || self.next_flip.is_some()

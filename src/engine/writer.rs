@@ -346,17 +346,14 @@ impl Writer {
         checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
     }
 
-    /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk.
-    fn make_room(&mut self) -> Result<(), StoreError> {
+    /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk. `removed` counts, also up to an error.
+    fn remove_dead(&mut self, removed: &mut u64) -> Result<(), StoreError> {
+        let before = self.memory.housekeeping.pings();
         self.memory.housekeeping.everything();
-        if self.is_full {
-            self.memory.housekeeping.go_in_small_steps();
-        }
         while self.memory.housekeeping.pending() {
             self.apply_and_write(Vec::new(), Vec::new())?;
+            *removed = before - self.memory.housekeeping.pings();
         }
-        self.memory.housekeeping.go_in_steps(self.thresholds);
-        self.is_full = false;
         Ok(())
     }
 
@@ -369,7 +366,7 @@ impl Writer {
             self.apply_and_write(vec![Command::RemoveOrphans], Vec::new())?;
             self.publish();
         }
-        self.make_room()?;
+        self.remove_dead(&mut 0)?;
         self.checkpoint_whole()
     }
 

@@ -68,7 +68,7 @@ impl Medium {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let (storage, file) = match self {
-            Self::Backend(storage) => (Storage::new(Arc::clone(storage), false, progress), None),
+            Self::Backend(storage) => (Storage::new(Arc::clone(storage), None, false, progress), None),
             Self::Directory(directory) => {
                 let path = directory.join(FILE_NAME);
                 let told = |error| StoreError::Directory(path.clone(), error);
@@ -77,8 +77,9 @@ impl Medium {
                     make_file(&builder, directory, &path).map_err(told)?;
                 }
                 let (file, id) = open_database(&path)?;
+                let same = file.try_clone().map_err(told)?;
                 let file = FileBackend::new(file).map_err(|error| self.broken(error.into()))?;
-                (Storage::new(Arc::new(file), true, progress), Some(id))
+                (Storage::new(Arc::new(file), Some(same), true, progress), Some(id))
             }
         };
         let storage = storage.map_err(|error| self.broken(error.into()))?;

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +30,10 @@ pub(super) struct Storage(Arc<Watched>);
 #[derive(Debug)]
 struct Watched {
     backend: Arc<dyn StorageBackend>,
+    /// The file behind the backend, if it is one.
+    file: Option<File>,
+    /// It grows also where its file system has less space than that.
+    sparse: AtomicBool,
     /// Whether the backend ends with the database on it.
     owned: bool,
     /// The length it was told to have, which may not be the one that it has.
@@ -40,6 +45,8 @@ struct Watched {
     progress: Progress,
     /// A write, a sync or a change of length has failed.
     write_failed: AtomicBool,
+    /// What was written before may not reach the disk. A write that found no space says nothing about those before it.
+    unsure: AtomicBool,
     /// Lengths of the places that could not be read, by their offset.
     unreadable: Mutex<BTreeMap<u64, usize>>,
     /// The one that was read again last.
@@ -47,12 +54,25 @@ struct Watched {
 }
 
 impl Storage {
-    pub(super) fn new(backend: Arc<dyn StorageBackend>, owned: bool, progress: &Progress) -> io::Result<Self> {
+    pub(super) fn new(backend: Arc<dyn StorageBackend>, file: Option<File>, owned: bool, progress: &Progress) -> io::Result<Self> {
         let len = AtomicU64::new(backend.len()?);
-        let (tolerant, write_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (tolerant, write_failed, unsure) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let (read, progress) = (AtomicU64::new(0), progress.clone());
         let (unreadable, retried) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self(Arc::new(Watched { backend, owned, len, tolerant, read, progress, write_failed, unreadable, retried })))
+        Ok(Self(Arc::new(Watched {
+            backend,
+            file,
+            sparse: AtomicBool::new(false),
+            owned,
+            len,
+            tolerant,
+            read,
+            progress,
+            write_failed,
+            unsure,
+            unreadable,
+            retried,
+        })))
     }
 
     /// From now on a page that cannot be read costs only what needs it. A database that is being opened needs all that it reads.
@@ -63,6 +83,16 @@ impl Storage {
     /// Whether anything written may be lost, or anything after it refused.
     pub(super) fn write_failed(&self) -> bool {
         self.0.write_failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything that was written without an error may be lost, so that the file has to be written again.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.0.unsure.load(Ordering::Relaxed)
+    }
+
+    /// From now on the file grows by as much as redb likes, although its file system may have less space left.
+    pub(super) fn grow_sparsely(&self) {
+        self.0.sparse.store(true, Ordering::Relaxed);
     }
 
     /// The length that the medium should have.
@@ -103,8 +133,11 @@ impl Storage {
     }
 
     fn noted(&self, written: io::Result<()>) -> io::Result<()> {
-        if written.is_err() {
+        if let Err(error) = &written {
             self.0.write_failed.store(true, Ordering::Relaxed);
+            if !is_full(error) {
+                self.0.unsure.store(true, Ordering::Relaxed);
+            }
         }
         written
     }
@@ -136,13 +169,22 @@ impl StorageBackend for Storage {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if let Some(file) = &self.0.file
+            && !self.0.sparse.load(Ordering::Relaxed)
+        {
+            self.noted(allocate(file, self.expected_len(), len))?;
+        }
         self.noted(self.0.backend.set_len(len))?;
         self.0.len.store(len, Ordering::Relaxed);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.noted(self.0.backend.sync_data())
+        let synced = self.noted(self.0.backend.sync_data());
+        if synced.is_err() {
+            self.0.unsure.store(true, Ordering::Relaxed);
+        }
+        synced
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -176,6 +218,33 @@ impl StorageBackend for Storage {
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.0.backend.query_lock_range(start, end)
     }
+}
+
+/// Has the file system set aside the space by which a file is to grow. A full disk then says so here. Otherwise it would say so at a
+/// later write somewhere in the middle of the file, where nothing could be changed any more, not even to make room.
+fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if to > from {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(file, FallocateFlags::empty(), from, to - from) {
+            // A file system that cannot do that grows as it always did.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => {
+                // Some of it may have been set aside.
+                file.set_len(from)?;
+                return Err(error.into());
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, from, to);
+    Ok(())
+}
+
+/// Whether there was no space for what was to be written.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 /// Makes of a page a branch of redb's trees with one empty key, whose children are pages of an order that does not exist: whoever steps

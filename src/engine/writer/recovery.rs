@@ -177,7 +177,10 @@ impl Writer {
 
     /// Once the medium takes writes again, the database is dropped and opened, and memory is read anew. `false`: not yet.
     fn open_anew(&mut self) -> Result<bool, StoreError> {
-        self.medium.probe()?;
+        // On a full disk nothing is taken before something dead has gone, which needs no more space than the file has.
+        if !self.is_full {
+            self.medium.probe()?;
+        }
         // From here on there are no new readers. The others give the file back within a request; until they have, it stays locked.
         let failed = self.recovery.failed.take().or_else(|| self.shared.store.take_failed());
         if let Some(failed) = failed {
@@ -196,13 +199,27 @@ impl Writer {
         let store = self.open_store()?;
         self.read_memory(&store)?;
         self.shared.store.put(Some(store));
-        if self.is_full
-            && let Err(error) = self.make_room()
-        {
-            self.recovery.tell(format!("there is no space for what was to be written, and none could be freed: {error}"));
-            return Ok(false);
+        if self.is_full {
+            self.make_room()?;
         }
         Ok(true)
+    }
+
+    /// Removes what is dead, in the smallest steps: the space that one frees is what the next one needs.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        let mut removed = 0;
+        self.memory.housekeeping.go_in_small_steps();
+        let done = self.remove_dead(&mut removed);
+        self.memory.housekeeping.go_in_steps(self.thresholds);
+        if removed > 0 {
+            tracing::info!("the disk is full: {removed} dead pings were removed to make room");
+        }
+        if done.is_ok() && removed == 0 {
+            self.shared.store.get()?.grow_sparsely();
+        }
+        // Whoever has got on will get on further. Otherwise the disk has to have space first.
+        self.is_full = done.is_err() && removed > 0;
+        done
     }
 
     /// The database can be read, except for what is damaged. Memory is read anew, since it is ahead of the file.
@@ -248,7 +265,7 @@ impl Writer {
     }
 
     fn close_store(&mut self, store: Store) -> Result<(), StoreError> {
-        self.recovery.rewrite |= store.write_failed();
+        self.recovery.rewrite |= store.is_unsure();
         caught(move || {
             drop(store);
             Ok(())
