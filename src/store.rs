@@ -4,6 +4,7 @@
 //! replayed at start. Flips are a log of the same kind. Everything is written inside a [`Batch`], read from a [`Snapshot`].
 
 pub mod access;
+mod aside;
 mod caught;
 mod check;
 mod flip;

@@ -8,8 +8,9 @@ use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize};
 use super::state::{Change, State};
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::{Arrival, FlipNumber};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
+use crate::domain::status::Status;
 use crate::store::{Mark, Snapshot, Store, StoreError};
 
 /// What is found in the file.
@@ -23,8 +24,33 @@ pub(super) struct Loaded {
     pub(super) size: LogSize,
 }
 
-/// Reads everything that memory holds.
+/// Reads everything that memory holds. Rows that this release cannot read are put aside.
 pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
+    match read(store, body_limit) {
+        Err(StoreError::Corrupt { .. }) => {
+            let checks = store.put_aside()?;
+            let mut loaded = read(store, body_limit)?;
+            pause(store, &mut loaded.working.state, &checks)?;
+            Ok(loaded)
+        }
+        read => read,
+    }
+}
+
+/// Pauses checks that lack some of their settings, whatever was logged since their rows were written.
+fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), StoreError> {
+    let batch = store.batch()?;
+    for id in checks {
+        let Some(mut check) = state.check(*id).cloned() else { continue };
+        (check.state.status, check.state.run) = (Status::Paused, None);
+        check.state.expect(&check.settings);
+        batch.put_checks([&check])?;
+        state.apply(&Change::Check(Box::new(check)));
+    }
+    batch.commit()
+}
+
+fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
     let snapshot = store.snapshot()?;
     let mut state = State::default();
     let mut last_stamp = Moment::default();
@@ -105,6 +131,8 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
             let mut next = check.state;
             let (numbers, caused): (Vec<_>, Vec<_>) = of_ping.iter().copied().unzip();
             next.replay(ping.kind, ping.rid, ping.at, &caused);
+            // A ping before it may have been put aside.
+            next.n_pings = ping.n;
             next.last_arrival = arrival;
             next.last_flip = numbers.last().copied().unwrap_or(next.last_flip);
             state.apply(&Change::Pinged { id: ping.check, state: next, sooner: false });

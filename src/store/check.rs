@@ -18,7 +18,7 @@ use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 /// `checks`: check id -> `CheckRow`. A row holds every ping of its check up to its `last_arrival`.
-const CHECKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("checks");
+pub(super) const CHECKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("checks");
 
 #[derive(Serialize, Deserialize)]
 struct CheckRow<'a> {
@@ -186,6 +186,45 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Why a row cannot be read, and a row in its place: a check that is paused until its owner has corrected it, and says why. There is none
+/// in place of a row of which nothing can be read.
+pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
+    let mut row: CheckRow<'_> = match record::decode(bytes) {
+        Ok(row) => row,
+        Err(error) => return Some((error, None)),
+    };
+    let mut fields = Vec::new();
+    // Each field is replaced once; what is not found wrong by then cannot be helped.
+    while let Err(field) = row.check(CheckId(id)) {
+        if fields.contains(&field) {
+            return Some((record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {id}")), None));
+        }
+        fields.push(field);
+        match field {
+            "name" => row.name = "",
+            "slug" => row.slug = "",
+            "timeout" => row.timeout = Seconds::DAY.get() as u32,
+            "grace" => row.grace = Seconds::HOUR.get() as u32,
+            "schedule" => row.schedule = None,
+            "tz" => row.tz = "UTC",
+            "start_kw" => row.start_kw = "",
+            "success_kw" => row.success_kw = "",
+            "failure_kw" => row.failure_kw = "",
+            _ => row.status = status_number(Status::Paused),
+        }
+    }
+    if fields.is_empty() {
+        return None;
+    }
+    let names = fields.join(", ");
+    let desc = format!("This check is paused: this release cannot read its {names}. Correct it and resume it.\n\n{}", row.desc);
+    (row.desc, row.status, row.run, row.manual_resume) = (&desc, status_number(Status::Paused), None, true);
+    let error = record::corrupt::<CheckRow<'_>>(&format_args!("{names} of check {id}"));
+    let mut instead = Vec::new();
+    let encoded = record::encode(&row, &mut instead);
+    Some((error, encoded.ok().map(|()| instead)))
 }
 
 impl Snapshot {

@@ -14,7 +14,7 @@ use crate::domain::moment::Moment;
 
 /// `flips`: flip number -> `FlipRow`. A row names the flip of the same check before it, so reading follows the chain and pruning cuts
 /// off the old end.
-const FLIPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("flips");
+pub(super) const FLIPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("flips");
 
 #[derive(Serialize, Deserialize)]
 struct FlipRow {
@@ -84,6 +84,11 @@ impl FlipRow {
             flip: Flip { at: Moment::from_micros(row.at), from: status(row.from)?, to: status(row.to)?, cause },
         })
     }
+}
+
+/// The flip in a row.
+pub(super) fn read(bytes: &[u8]) -> Result<LoggedFlip, StoreError> {
+    FlipRow::read(bytes)
 }
 
 /// Makes the table, so that readers find it.

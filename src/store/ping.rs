@@ -175,6 +175,11 @@ impl PingRow<'_> {
     }
 }
 
+/// The ping in a row.
+pub(super) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
+    PingRow::read(bytes)
+}
+
 /// Makes the tables, so that readers find them.
 pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     for table in [PINGS, BODIES] {

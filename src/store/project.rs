@@ -11,14 +11,16 @@ use super::{Batch, Snapshot, StoreError};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{
+    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret,
+};
 
 /// `projects`: project id -> `ProjectRow`.
-const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
+pub(super) const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
 /// `keys`: key id -> `KeyRow`.
-const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
+pub(super) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
 /// `channels`: channel id -> `ChannelRow`.
-const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");
+pub(super) const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");
 
 #[derive(Serialize, Deserialize)]
 struct ProjectRow<'a> {
@@ -152,58 +154,75 @@ impl Batch {
     }
 }
 
+fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
+    let row: ProjectRow<'_> = record::decode(bytes)?;
+    Ok(Project {
+        id: ProjectId(id),
+        uuid: row.uuid,
+        name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRow<'_>>(&reason))?,
+        check_limit: row.check_limit,
+        ping_log_limit: row.ping_log_limit,
+        badge_key: row.badge_key.into(),
+    })
+}
+
+/// The key in a row.
+pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<Key, StoreError> {
+    let row: KeyRow<'_> = record::decode(bytes)?;
+    let secret = match row.secret {
+        SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
+        SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
+        SecretRow::Ping(text) => Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow<'_>>(&"not a ping key"))?),
+    };
+    Ok(Key {
+        id: KeyId(id),
+        project: ProjectId(row.project),
+        secret,
+        label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRow<'_>>(&reason))?,
+        hint: row.hint.into(),
+        created: Moment::from_micros(row.created),
+        used: row.used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),
+    })
+}
+
+/// The channel in a row.
+pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError> {
+    let row: ChannelRow<'_> = record::decode(bytes)?;
+    let kind = ChannelKind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
+    Ok(Channel {
+        id: ChannelId(id),
+        uuid: row.uuid,
+        project: ProjectId(row.project),
+        name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
+        settings: ChannelSettings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
+    })
+}
+
+/// Why a project's row cannot be read, and a row in its place, to which its checks and keys belong.
+pub(super) fn refused_project(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
+    let error = read_project(id, bytes).err()?;
+    let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
+    let uuid = Uuid::from_u128(u128::from(id));
+    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit: DEFAULT_PING_LOG_LIMIT, badge_key: &badge_key };
+    let mut instead = Vec::new();
+    let encoded = record::encode(&row, &mut instead);
+    Some((error, encoded.ok().map(|()| instead)))
+}
+
 impl Snapshot {
     /// Every project, oldest first.
     pub fn projects(&self) -> Result<Vec<Project>, StoreError> {
-        self.rows(PROJECTS, |id, bytes| {
-            let row: ProjectRow<'_> = record::decode(bytes)?;
-            Ok(Project {
-                id: ProjectId(id),
-                uuid: row.uuid,
-                name: ProjectName::parse(row.name).map_err(|reason| record::corrupt::<ProjectRow<'_>>(&reason))?,
-                check_limit: row.check_limit,
-                ping_log_limit: row.ping_log_limit,
-                badge_key: row.badge_key.into(),
-            })
-        })
+        self.rows(PROJECTS, read_project)
     }
 
     /// Every key, oldest first.
     pub fn keys(&self) -> Result<Vec<Key>, StoreError> {
-        self.rows(KEYS, |id, bytes| {
-            let row: KeyRow<'_> = record::decode(bytes)?;
-            let secret = match row.secret {
-                SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
-                SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
-                SecretRow::Ping(text) => {
-                    Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow<'_>>(&"not a ping key"))?)
-                }
-            };
-            Ok(Key {
-                id: KeyId(id),
-                project: ProjectId(row.project),
-                secret,
-                label: KeyLabel::parse(row.label).map_err(|reason| record::corrupt::<KeyRow<'_>>(&reason))?,
-                hint: row.hint.into(),
-                created: Moment::from_micros(row.created),
-                used: row.used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),
-            })
-        })
+        self.rows(KEYS, read_key)
     }
 
     /// Every channel, oldest first.
     pub fn channels(&self) -> Result<Vec<Channel>, StoreError> {
-        self.rows(CHANNELS, |id, bytes| {
-            let row: ChannelRow<'_> = record::decode(bytes)?;
-            let kind = ChannelKind::named(row.kind).ok_or_else(|| record::corrupt::<ChannelRow<'_>>(&"not a kind of channel"))?;
-            Ok(Channel {
-                id: ChannelId(id),
-                uuid: row.uuid,
-                project: ProjectId(row.project),
-                name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
-                settings: ChannelSettings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
-            })
-        })
+        self.rows(CHANNELS, read_channel)
     }
 
     fn rows<T>(

@@ -4,14 +4,17 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use overdue::clock::ManualClock;
+use overdue::domain::edit::Edit;
 use overdue::domain::ids::{CheckId, ProjectId};
 use overdue::domain::ping::Kind;
+use overdue::domain::schedule::Schedule;
+use overdue::domain::status::Status;
 use overdue::engine::Thresholds;
 use overdue::engine::command::{Command, Outcome, Unavailable};
 use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, StoreError};
 
-use crate::support::build::ping;
+use crate::support::build::{self, ping};
 use crate::support::disk::Disk;
 use crate::support::engine::{Engine, open};
 use crate::support::server::{START, Server};
@@ -251,4 +254,61 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
         }
         assert_eq!(engine.handle.is_writable(), accepted);
     }
+}
+
+/// Puts bytes in place of a row. The version byte of every row is 1 or 2.
+fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut rows = transaction.open_table(redb::TableDefinition::<u64, &[u8]>::new(table)).unwrap();
+        let row = redb::ReadableTable::get(&rows, key).unwrap().expect("the row is there").value().to_vec();
+        rows.insert(key, change(row).as_slice()).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(10);
+    let random = engine.handle.random().clone();
+    engine.done(build::create_project(&random, "second", 10));
+    let schedule = Schedule::parse("5 4 * * *").ok().map(std::sync::Arc::new);
+    let id = match engine.done(build::create_check(ProjectId(1), 7, Edit { schedule, ..Edit::default() })) {
+        Outcome::Created(check) => check.id,
+        outcome => panic!("{outcome:?}"),
+    };
+    let other = engine.check(8);
+    (0..3).for_each(|_| drop(engine.done(ping(7, Kind::Success, "kept"))));
+    // It is killed: the newest pings are not in the rows of their checks.
+    drop(engine);
+    // A release whose schedules have no such moment, a project's row of a newer release, and a damaged entry of the log.
+    put_row(&disk, "checks", id.0, |row| {
+        let at = row.windows(9).position(|window| window == b"5 4 * * *").unwrap();
+        [&row[..at], b"5 4 * * X", &row[at + 9..]].concat()
+    });
+    put_row(&disk, "projects", 2, |row| [&[99], &row[1..]].concat());
+    put_row(&disk, "pings", 2, |_| vec![99]);
+    for _ in 0..2 {
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        let check = engine.seen(id);
+        assert!(check.settings.desc.as_str().starts_with("This check is paused: this release cannot read its schedule."));
+        assert_eq!(check.uuid, uuid::Uuid::from_u128(7));
+        assert_eq!(engine.handle.state().projects().count(), 2);
+        assert_eq!(engine.handle.body(&check, check.state.n_pings).unwrap().as_deref(), Some(&b"kept"[..]));
+        // It waits for its owner, and takes pings meanwhile; the other goes on.
+        assert_eq!(engine.done(ping(7, Kind::Success, "kept")), Outcome::Pinged);
+        assert_eq!(engine.done(ping(8, Kind::Success, "")), Outcome::Pinged);
+        assert_eq!(engine.seen(id).state.status, Status::Paused);
+        assert_eq!(engine.seen(other).state.status, Status::Up);
+    }
+    // What was found is still there.
+    let database = redb::Builder::new().create_with_backend(disk).unwrap();
+    let aside =
+        redb::ReadableDatabase::begin_read(&database).unwrap().open_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("aside"));
+    let aside = aside.unwrap();
+    assert_eq!(redb::ReadableTableMetadata::len(&aside).unwrap(), 3);
+    assert_eq!(aside.get(("pings", 2)).unwrap().expect("the entry of the log").value(), [99]);
 }
