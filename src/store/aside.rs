@@ -22,38 +22,35 @@ impl Store {
     pub fn put_aside(&self) -> Result<Vec<CheckId>, StoreError> {
         let batch = self.batch()?;
         let transaction = &batch.transaction;
-        let all = |_: u64| true;
-        put_aside(transaction, project::PROJECTS, all, project::refused_project)?;
-        put_aside(transaction, project::KEYS, all, |_, bytes| project::read_key(0, bytes).err().map(|error| (error, None)))?;
-        put_aside(transaction, project::CHANNELS, all, |_, bytes| project::read_channel(0, bytes).err().map(|error| (error, None)))?;
-        let (_, checks) = put_aside(transaction, check::CHECKS, all, check::refused)?;
+        put_aside(transaction, project::PROJECTS, 0, project::refused_project)?;
+        put_aside(transaction, project::KEYS, 0, |_, bytes| project::read_key(0, bytes).err().map(|error| (error, None)))?;
+        put_aside(transaction, project::CHANNELS, 0, |_, bytes| project::read_channel(0, bytes).err().map(|error| (error, None)))?;
+        let (_, checks) = put_aside(transaction, check::CHECKS, 0, check::refused)?;
         let checkpoint = meta::mark(transaction, meta::Mark::CheckpointArrival)?;
-        let (gone, _) = put_aside(transaction, PINGS, |arrival| arrival > checkpoint, |_, bytes| Some((ping::read(bytes).err()?, None)))?;
+        let (gone, _) = put_aside(transaction, PINGS, checkpoint + 1, |_, bytes| Some((ping::read(bytes).err()?, None)))?;
         let mut bodies = transaction.open_table(BODIES)?;
         gone.into_iter().try_for_each(|arrival| bodies.remove(arrival).map(drop))?;
         drop(bodies);
         let checkpoint = meta::mark(transaction, meta::Mark::CheckpointFlip)?;
-        put_aside(transaction, flip::FLIPS, |number| number > checkpoint, |_, bytes| Some((flip::read(bytes).err()?, None)))?;
+        put_aside(transaction, flip::FLIPS, checkpoint + 1, |_, bytes| Some((flip::read(bytes).err()?, None)))?;
         batch.commit()?;
         Ok(checks.into_iter().map(CheckId).collect())
     }
 }
 
-/// Puts aside the rows among those `needed` that are `refused`; the keys of those in whose place nothing stands, and of those that are
+/// Puts aside the rows that are `refused`, from a key on; the keys of those in whose place nothing stands, and of those that are
 /// replaced.
 fn put_aside(
     transaction: &WriteTransaction,
     table: Table,
-    needed: impl Fn(u64) -> bool,
+    from: u64,
     refused: impl Fn(u64, &[u8]) -> Option<Refused>,
 ) -> Result<(Vec<u64>, Vec<u64>), StoreError> {
     let mut rows = transaction.open_table(table)?;
     let mut found = Vec::new();
-    for row in rows.iter()? {
+    for row in rows.range(from..)? {
         let (key, bytes) = row?;
-        if needed(key.value())
-            && let Some((error, instead)) = refused(key.value(), bytes.value())
-        {
+        if let Some((error, instead)) = refused(key.value(), bytes.value()) {
             found.push((key.value(), bytes.value().to_vec(), instead));
             let shown = if found.last().is_some_and(|(.., instead)| instead.is_some()) { "; it is shown without it" } else { "" };
             tracing::error!("row {} is put aside: {error}{shown}", key.value());

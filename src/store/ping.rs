@@ -366,9 +366,9 @@ impl Snapshot {
         Ok(self.transaction.open_table(KEPT_PINGS)?.len()?)
     }
 
-    /// The ping that arrived last.
+    /// The ping that arrived last, if its row can be read.
     pub fn newest_ping(&self) -> Result<Option<Ping>, StoreError> {
-        self.transaction.open_table(PINGS)?.last()?.map(|(_, bytes)| PingRow::read(bytes.value())).transpose()
+        Ok(self.transaction.open_table(PINGS)?.last()?.and_then(|(_, bytes)| PingRow::read(bytes.value()).ok()))
     }
 
     /// The pings that arrived after a number, oldest first.

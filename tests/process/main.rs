@@ -12,6 +12,7 @@
 mod admin;
 mod checks;
 mod client;
+mod damage;
 mod first_start;
 mod flags;
 mod kill;
