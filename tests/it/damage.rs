@@ -15,7 +15,7 @@ use overdue::random::Random;
 use overdue::store::{FILE_NAME, Medium, StoreError};
 
 use crate::support::build::{self, ping};
-use crate::support::disk::Disk;
+use crate::support::disk::{Disk, Operation};
 use crate::support::engine::{Engine, open};
 use crate::support::server::{START, Server};
 
@@ -144,6 +144,27 @@ fn the_sweep_goes_round_what_cannot_be_read() {
 }
 
 #[test]
+fn a_recovery_writes_again_what_can_be_read() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(10);
+    engine.check(7);
+    engine.done(ping(7, Kind::Success, "kept"));
+    // Nothing lies at the end of the file, which cannot be read either.
+    let len = disk.len() as usize;
+    disk.spoil(vec![len - PAGE..len]);
+    disk.fail(Operation::Sync, 0);
+    assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
+    disk.heal();
+    let before = disk.written();
+    for _ in 0..2 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    assert!(engine.handle.is_writable() && disk.written() > before && disk.failed_reads() > 0);
+    assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged);
+}
+
+#[test]
 fn a_page_that_makes_no_sense_costs_its_own_answer() {
     let disk = Disk::default();
     let (mut engine, id) = filled(&disk);
@@ -245,7 +266,7 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
     stop(second);
     let whole = disk.bytes();
     for (bytes, accepted) in [(earlier, false), (other.bytes(), false), (whole, true)] {
-        disk.fail(crate::support::disk::Operation::Sync, 0);
+        disk.fail(Operation::Sync, 0);
         let _ = engine.batch([ping(7, Kind::Success, "")]);
         disk.heal();
         disk.put(bytes);

@@ -28,6 +28,8 @@ pub(super) struct Recovery {
     failed: Option<Arc<Store>>,
     /// What was written since the last sync may be lost: the file has to be written again.
     rewrite: bool,
+    /// The library panicked while it wrote: closing the database leaves it to be repaired, which reads every page.
+    leaks: bool,
     /// What has been acknowledged: no database with less is opened.
     acknowledged: Numbers,
     /// The last words about an attempt that failed, which are not repeated.
@@ -55,6 +57,7 @@ impl Recovery {
             trouble: Trouble::Failed,
             failed: None,
             rewrite: false,
+            leaks: false,
             acknowledged,
             told: String::new(),
             looked: None,
@@ -66,8 +69,13 @@ impl Recovery {
     /// A batch of so many commands could not be written.
     pub(super) fn batch_failed(&mut self, count: usize, error: &StoreError) {
         self.trouble = if matches!(error, StoreError::Damaged { .. }) { Trouble::Damaged } else { Trouble::Failed };
+        self.note_leak(error);
         self.tell(format!("a batch of commands could not be written: {error}"));
         tracing::debug!("{count} commands are refused");
+    }
+
+    fn note_leak(&mut self, error: &StoreError) {
+        self.leaks |= matches!(error, StoreError::Damaged { panicked: true, .. });
     }
 
     /// Everything up to these numbers has been acknowledged.
@@ -111,6 +119,7 @@ impl Writer {
     /// Lets housekeeping go on behind what cannot be read, after a while.
     pub(super) fn go_round(&mut self, before: Standing, error: &StoreError) -> Result<(), StoreError> {
         self.recovery.tell(format!("housekeeping goes round rows that cannot be read, which stay in the file: {error}"));
+        self.recovery.note_leak(error);
         self.recovery.rests_until = self.shared.clock.uptime() + REST;
         let store = self.shared.store.get()?;
         let skip = self.thresholds.slice as u64;
@@ -140,7 +149,7 @@ impl Writer {
     /// Opens the database anew once a page can be read that could not, unless somebody is reading at this moment.
     pub(super) fn reopen_healed(&mut self) {
         let healed = &self.shared.healed;
-        if !healed.load(Ordering::Relaxed) || !self.recovery.attempt(self.shared.clock.uptime()) {
+        if self.recovery.leaks || !healed.load(Ordering::Relaxed) || !self.recovery.attempt(self.shared.clock.uptime()) {
             return;
         }
         let Some(store) = self.shared.store.borrow() else { return };
@@ -266,6 +275,7 @@ impl Writer {
 
     fn close_store(&mut self, store: Store) -> Result<(), StoreError> {
         self.recovery.rewrite |= store.is_unsure();
+        self.recovery.leaks = false;
         caught(move || {
             drop(store);
             Ok(())
