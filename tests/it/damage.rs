@@ -152,7 +152,7 @@ fn a_recovery_writes_again_what_can_be_read() {
     engine.done(ping(7, Kind::Success, "kept"));
     // Nothing lies at the end of the file, which cannot be read either.
     let len = disk.len() as usize;
-    disk.spoil(vec![len - PAGE..len]);
+    disk.spoil(Vec::from([Range { start: len - PAGE, end: len }]));
     disk.fail(Operation::Sync, 0);
     assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
     disk.heal();
