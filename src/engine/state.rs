@@ -82,6 +82,8 @@ pub struct State {
     by_badge: HashMap<Uuid, CheckId, RandomState>,
     /// Checks whose project is gone: nobody sees them, and they are removed a few at a time.
     orphans: BTreeSet<CheckId>,
+    /// Those projects: their look-ups are taken down with the checks, since that takes a while, too.
+    gone: BTreeMap<ProjectId, ProjectState>,
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
@@ -260,6 +262,7 @@ impl State {
                 if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
                     self.orphans.append(&mut project_state.checks);
+                    self.gone.insert(*id, project_state);
                 }
             }
             Change::Key(key) => {
@@ -323,10 +326,13 @@ impl State {
                 index.remove(&name);
             }
         }
-        if let Some(project_state) = self.projects.get_mut(&check.project) {
+        if let Some(project_state) = self.projects.get_mut(&check.project).or_else(|| self.gone.get_mut(&check.project)) {
             project_state.version += 1;
             project_state.checks.remove(&id);
             project_state.index(id, Some(&check.settings), None);
+        }
+        if self.orphans.is_empty() {
+            self.gone.clear();
         }
     }
 
