@@ -1,7 +1,7 @@
 //! The load driver, for anybody's server and machine: pings a second, percentiles, errors, and whether what was answered is there.
 //!
 //! ```text
-//! cargo bench --bench load                                     a server of its own, on the disk of `target/`
+//! cargo bench --bench load                                     a server of its own, built in `target/bench`, on the disk of `target/`
 //! cargo bench --bench load -- --url http://127.0.0.1:8000 --ping-key KEY --api-key KEY
 //! cargo bench --bench load -- --checks 100000 --connections 256 --seconds 30
 //! cargo bench --bench load -- --rate 20000                     at a fixed rate; latency counts from the time a ping was due
@@ -36,16 +36,16 @@ struct Options {
     #[arg(long)]
     api_key: Option<String>,
     /// Checks that are pinged in turn; those that are missing are created first
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     checks: u64,
     /// Keep-alive connections
-    #[arg(long, default_value_t = 64)]
-    connections: usize,
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    connections: u16,
     /// Threads of the driver; one is enough for about 200,000 requests a second
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
     /// Pings a second, open loop; without it each answer is followed by the next ping
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
     /// Seconds to measure
     #[arg(long, default_value_t = 10.0)]
@@ -87,7 +87,7 @@ fn measure(options: &Options, endpoint: &Endpoint, ping_key: &str, api_key: Opti
     let style = ProgressStyle::with_template("{prefix:>9} {bar:40} {percent:>3} %  {msg}")?;
     let bar = |prefix| ProgressBar::new(0).with_style(style.clone()).with_prefix(prefix);
     let ping = |create| Request::ping(endpoint, ping_key, options.checks, create);
-    let (connections, threads) = (options.connections, options.threads);
+    let (connections, threads) = (options.connections.into(), options.threads.into());
 
     let create = Plan { endpoint, request: &ping(true), connections, threads, rate: None, until: Until::Count(options.checks) };
     let created = run_with(&create, &bar("create"))?;

@@ -1,7 +1,7 @@
 //! The server that is measured: the release binary as a child process with a database of its own.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::driver::{Endpoint, Result};
 
-/// The binary that `cargo bench` has built.
-const BINARY: &str = env!("CARGO_BIN_EXE_overdue");
+/// The root of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Databases lie here unless another directory is asked for; a disk, where the system's directory for temporary files may be memory.
 const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
 /// How long a server may take to start.
@@ -21,6 +21,8 @@ const GLANCE: Duration = Duration::from_micros(200);
 
 /// A server and the keys to it. It is killed, and its database removed, when this is dropped.
 pub(crate) struct Subject {
+    /// Its program.
+    pub(crate) binary: PathBuf,
     /// Its database.
     pub(crate) directory: TempDir,
     /// Its process.
@@ -38,8 +40,9 @@ impl Subject {
     pub(crate) fn start(directory: Option<&Path>) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
         let endpoint = free_endpoint()?;
-        let child = serve(directory.path(), &endpoint)?;
-        let mut subject = Self { directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
+        let binary = built()?;
+        let child = serve(&binary, directory.path(), &endpoint)?;
+        let mut subject = Self { binary, directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
         wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
         subject.api_key = subject.key("read-write")?;
         subject.ping_key = subject.key("ping")?;
@@ -48,7 +51,7 @@ impl Subject {
 
     fn key(&self, access: &str) -> Result<String> {
         let words = ["key", "create", "--project", "default", "--access", access, "--data"];
-        let made = Command::new(BINARY).args(words).arg(self.directory.path()).stdin(Stdio::null()).output()?;
+        let made = Command::new(&self.binary).args(words).arg(self.directory.path()).stdin(Stdio::null()).output()?;
         if !made.status.success() {
             return Err(format!("`overdue key create` failed: {}", String::from_utf8_lossy(&made.stderr)).into());
         }
@@ -72,14 +75,28 @@ impl Drop for Subject {
     }
 }
 
+/// Builds the server as `cargo build --release` does, but in `target/bench`: what lies in `target/release` is for people to install.
+/// Where nothing is measured the binary of the tests will do.
+pub(crate) fn built() -> Result<PathBuf> {
+    let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
+    let (target, profile) = if cfg!(debug_assertions) { (target.to_owned(), "debug") } else { (target.join("bench"), "release") };
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--locked", "--package", "overdue", "--bin", "overdue", "--target-dir"]).arg(&target).current_dir(ROOT);
+    if profile == "release" {
+        build.arg("--release");
+    }
+    let status = build.stdin(Stdio::null()).status()?;
+    if status.success() { Ok(target.join(profile).join("overdue")) } else { Err("the server cannot be built".into()) }
+}
+
 /// An address that nobody listens on.
 pub(crate) fn free_endpoint() -> Result<Endpoint> {
     Ok(format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?).parse()?)
 }
 
 /// Starts a server on this database.
-pub(crate) fn serve(data: &Path, endpoint: &Endpoint) -> Result<Child> {
-    let mut serve = Command::new(BINARY);
+pub(crate) fn serve(binary: &Path, data: &Path, endpoint: &Endpoint) -> Result<Child> {
+    let mut serve = Command::new(binary);
     serve.args(["serve", "--api-rate", "0", "--listen", &endpoint.address().to_string(), "--data"]).arg(data);
     Ok(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }

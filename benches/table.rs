@@ -1,5 +1,5 @@
-//! The table of what overdue promises about speed, memory, disk and start, measured on this machine with the binary that
-//! `cargo bench` builds. What is compared takes turns in one run; each figure is the median of its rounds.
+//! The table of what overdue promises about speed, memory, disk and start, measured on this machine with a binary that
+//! is built in `target/bench` as `cargo build --release` builds it. What is compared takes turns in one run; each figure is the median of its rounds.
 //!
 //! ```text
 //! cargo bench --bench table                                  the usual rows, about 10 minutes

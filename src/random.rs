@@ -25,12 +25,12 @@ impl Random {
     ///
     /// # Panics
     /// When the operating system has no randomness to give; nothing secret could be made then.
-    #[allow(clippy::disallowed_methods, clippy::panic, reason = "this is the place, and there is nothing to go on with")]
+    #[allow(clippy::panic, reason = "there is nothing to go on with")]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match self {
             Self::System => {
-                if let Err(error) = getrandom::fill(&mut bytes) {
+                if let Err(error) = from_system(&mut bytes) {
                     panic!("the operating system gives no random bytes: {error}");
                 }
             }
@@ -54,6 +54,24 @@ impl Random {
     pub fn url_safe<const N: usize>(&self) -> String {
         self.bytes::<N>().iter().filter_map(|byte| URL_SAFE.get(usize::from(byte % 64))).map(|byte| char::from(*byte)).collect()
     }
+}
+
+/// Asks the kernel itself: a static binary then needs no `/dev/urandom`, which may be missing where nothing else is.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+fn from_system(mut bytes: &mut [u8]) -> Result<(), rustix::io::Errno> {
+    use rustix::rand::{GetRandomFlags, getrandom};
+    while !bytes.is_empty() {
+        let count = rustix::io::retry_on_intr(|| getrandom(&mut *bytes, GetRandomFlags::empty()))?;
+        bytes = bytes.get_mut(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+fn from_system(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    getrandom::fill(bytes)
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): well spread for any seed, also small ones.

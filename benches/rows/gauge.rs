@@ -28,7 +28,7 @@ impl Subject {
     /// Starts it again once it has ended; how long it took until a ping was answered.
     pub(super) fn start_again(&mut self) -> Result<Duration> {
         let start = Instant::now();
-        self.child = serve(self.directory.path(), &self.endpoint)?;
+        self.child = serve(&self.binary, self.directory.path(), &self.endpoint)?;
         wait_until_ready(&mut self.child, &self.endpoint, &format!("/ping/{}/load-0000000", self.ping_key))?;
         Ok(start.elapsed())
     }

@@ -10,7 +10,7 @@ use crate::driver::Result;
 mod plot;
 
 /// Where the plot of a whole run belongs.
-const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/growth.svg");
+const PLOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/growth.svg");
 /// Where the smoke test may leave one.
 const SMOKE_PLOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/growth.svg");
 
