@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 pub(crate) use addresses::Addresses;
 
@@ -15,6 +16,9 @@ pub(crate) use addresses::Addresses;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no more sockets to give.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long nothing more is logged of that.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// What connections come from. It is dropped when no more are accepted.
 pub(crate) trait Listener {
@@ -48,6 +52,7 @@ pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>
     hold: impl Fn(L::Connection) -> Option<F>,
 ) {
     let mut open = JoinSet::new();
+    let mut quiet = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept(), if open.len() < most => accepted,
@@ -66,14 +71,17 @@ pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>
                 }
             }
             Err(error) => {
-                tracing::warn!("no {door} connection can be accepted: {error}");
-                tokio::time::sleep(PAUSE).await;
+                if timeout(PAUSE, quiet.as_mut()).await.is_ok() {
+                    tracing::warn!("no {door} connection can be accepted: {error}; this is told once a minute");
+                    quiet.set(sleep(QUIET));
+                    sleep(PAUSE).await;
+                }
             }
         }
     }
     drop(listener);
     let drained = async { while open.join_next().await.is_some() {} };
-    if tokio::time::timeout(DRAIN_TIME, drained).await.is_err() {
+    if timeout(DRAIN_TIME, drained).await.is_err() {
         tracing::warn!("{door} connections that did not end in time are closed");
     }
 }

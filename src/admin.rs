@@ -14,7 +14,7 @@ pub use client::{AskError, ask};
 pub use perform::{Answer, Listing, perform};
 pub use request::check;
 pub use request::{ChannelRow, CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
-pub use socket::{Socket, SocketError};
+pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
 
 /// The name of the socket within the data directory.
 pub const SOCKET_NAME: &str = "admin.sock";

@@ -19,7 +19,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
@@ -59,7 +58,7 @@ impl ApiRate {
 }
 
 /// Connections at the same time; more are answered 503 and closed.
-const MOST_CONNECTIONS: usize = 4096;
+pub const MOST_CONNECTIONS: usize = 4096;
 /// A connection that has not sent the header of a (next) request by then is closed.
 const HEADER_TIME: Duration = Duration::from_secs(60);
 /// A connection whose client takes nothing of an answer for so long is closed.
@@ -168,11 +167,16 @@ impl Server {
 
 /// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482). hyper has no
 /// such limit.
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn close_unread(stream: &TcpStream, time: Duration) {
-    if let Err(error) = SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(time)) {
         tracing::debug!("a connection has no limit for what is not read: {error}");
     }
 }
+
+/// macOS and the BSDs have no such limit. There such a client keeps its place until it goes.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn close_unread(_: &TcpStream, _: Duration) {}
 
 /// Answers a request to what anyone may read and nobody change.
 fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, Fault>) -> Reply {
@@ -191,7 +195,7 @@ pub(crate) async fn is_healthy(handle: &Handle) -> bool {
     handle.is_writable() && tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false)
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;

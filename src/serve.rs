@@ -30,6 +30,7 @@ mod doors;
 mod error;
 mod first_start;
 mod log;
+mod open_files;
 mod progress;
 mod signals;
 
@@ -81,6 +82,7 @@ pub struct CertificateFiles {
 /// Runs the server until a signal stops it.
 pub fn run(config: Config) -> Result<(), ServeError> {
     let _log = Log::begin(config.log).map_err(ServeError::System)?;
+    open_files::raise();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     signals::outlive(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port makes none.

@@ -19,7 +19,7 @@ use crate::accept::{Listener, accept, stopped};
 use crate::engine::Handle;
 
 /// Connections at the same time. More wait to be accepted.
-const MOST_CONNECTIONS: usize = 16;
+pub const MOST_CONNECTIONS: usize = 16;
 /// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
 /// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);

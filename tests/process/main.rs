@@ -19,5 +19,7 @@ mod kill;
 mod log;
 mod mail;
 mod process;
+#[cfg(target_os = "linux")]
+mod resources;
 mod shutdown;
 mod start;

@@ -1,0 +1,26 @@
+//! The limit of open files: at the start it is raised to what all doors need.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{admin, http, smtp};
+
+/// Files beside connections: the database, listeners, the log, the runtimes.
+const OTHERS: usize = 64;
+
+/// Files that may be open when every door has as many connections as it takes.
+// The sum is far below the largest of either type.
+const NEEDED: u64 = (http::MOST_CONNECTIONS + smtp::SESSIONS_MAX + admin::MOST_CONNECTIONS + OTHERS) as u64;
+
+/// Raises the limit as far as needed and allowed; says so if that is not enough.
+pub(super) fn raise() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let Some(current) = current.filter(|current| *current < NEEDED) else { return };
+    let wanted = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).map_or(current, |()| wanted);
+    if raised < NEEDED {
+        tracing::warn!(
+            "only {raised} files may be open, and all connections together need {NEEDED}: beyond that clients wait; raise the hard limit \
+             (LimitNOFILE= of systemd, ulimit -Hn)"
+        );
+    }
+}
