@@ -129,18 +129,16 @@ impl Handle {
         self.0.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows `visit` every check of a project, oldest first. The writer gets its turn in between, so what is visited late may be
-    /// newer than what was visited early.
-    pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(&Check)) {
+    /// Shows `visit` every check of a project, oldest first, while the writer waits for nothing that `visit` does. What is visited late
+    /// may be newer than what was visited early.
+    pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
         let mut last = None;
         loop {
-            let (state, mut visited) = (self.state(), 0);
-            for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
-                visit(check);
-                last = Some(check.id);
-                visited += 1;
-            }
-            if visited < VISITED_AT_ONCE {
+            let checks: Vec<Check> = self.state().checks_after(project, last).take(VISITED_AT_ONCE).cloned().collect();
+            last = checks.last().map(|check| check.id);
+            let more = checks.len() == VISITED_AT_ONCE;
+            checks.into_iter().for_each(&mut visit);
+            if !more {
                 return;
             }
         }

@@ -91,7 +91,7 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer
     if caller.read_only && !(verb == Verb::Get && resource.shows_read_only()) {
         return Err(Fault::WrongKey);
     }
-    dispatch(Call { door, version, caller, now: door.handle.now(), head: &head, document }, resource, verb).await
+    dispatch(Call { door, version, resource, caller, now: door.handle.now(), head: &head, document }, verb).await
 }
 
 /// What a request wants of its resource.
@@ -115,8 +115,8 @@ impl Verb {
 }
 
 /// Which function answers which request. Every pair of a resource and a verb stands here.
-async fn dispatch(call: Call<'_>, resource: Resource, verb: Verb) -> Result<Reply, Fault> {
-    match (resource, verb) {
+async fn dispatch(call: Call<'_>, verb: Verb) -> Result<Reply, Fault> {
+    match (call.resource, verb) {
         (Resource::Checks, Verb::Get) => tagged(&call, checks::list(&call)).await,
         (Resource::Checks, Verb::Post) => checks::create(call).await,
         (Resource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)),
@@ -125,7 +125,11 @@ async fn dispatch(call: Call<'_>, resource: Resource, verb: Verb) -> Result<Repl
         (Resource::UniqueCheck(key), Verb::Get) => checks::get(&call, CheckRef::Unique(key)),
         (Resource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
         (Resource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
-        (Resource::Pings(uuid), Verb::Get) => tagged(&call, pings::list(&call, uuid)).await,
+        (Resource::Pings(uuid), Verb::Get) => {
+            // Access comes before any tag.
+            let check = call.check(CheckRef::Uuid(uuid))?;
+            tagged(&call, pings::list(&call, check)).await
+        }
         (Resource::PingBody(uuid, n), Verb::Get) => pings::body(&call, uuid, n).await,
         (Resource::Flips(uuid), Verb::Get) => flips::list(&call, CheckRef::Uuid(uuid)).await,
         (Resource::UniqueFlips(key), Verb::Get) => flips::list(&call, CheckRef::Unique(key)).await,
@@ -157,6 +161,7 @@ fn location(door: &Door, version: Version, resource: Resource, head: &Parts) -> 
 pub(crate) struct Call<'a> {
     door: &'a Door,
     version: Version,
+    resource: Resource,
     caller: Caller,
     /// When it came.
     now: Moment,
@@ -189,7 +194,7 @@ impl Call<'_> {
             CheckRef::Uuid(uuid) => found = handle.state().check_by_uuid(uuid).cloned(),
             CheckRef::Unique(key) => handle.each_check(project, |check| {
                 if UniqueKey::of(check.uuid) == key {
-                    found = Some(check.clone());
+                    found = Some(check);
                 }
             }),
         }

@@ -116,7 +116,7 @@ fn of_project(handle: &Handle, badge_key: &str, tag: Option<&str>) -> Option<(St
     let mut counts = Counts::default();
     handle.each_check(project, |check| {
         if tag.is_none_or(|tag| check.settings.tags.contains(tag)) {
-            counts.add(check, now);
+            counts.add(&check, now);
         }
     });
     Some((tag.unwrap_or(SITE_NAME).to_owned(), counts))

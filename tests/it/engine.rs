@@ -156,3 +156,22 @@ fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!((engine.seen(id).state.status, flips(&engine)), (Status::Down, vec![(Status::Down, Cause::Late), up]));
 }
+
+#[test]
+fn whoever_looks_at_every_check_holds_no_ping_up() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let id = engine.check(7);
+    let handle = engine.handle.clone();
+    let (tell, pinged) = std::sync::mpsc::channel();
+    let mut engine = Some((engine, tell));
+    handle.each_check(ProjectId(1), |_| {
+        let (mut engine, tell) = engine.take().unwrap();
+        std::thread::spawn(move || {
+            engine.done(ping(7, Kind::Success, ""));
+            tell.send(engine.seen(id).state.n_pings)
+        });
+        assert_eq!(pinged.recv_timeout(std::time::Duration::from_secs(20)), Ok(1));
+    });
+    assert!(engine.is_none(), "no check was shown");
+}

@@ -6,7 +6,7 @@ use hyper::header::{HeaderMap, HeaderName};
 use tracing::Level;
 
 use super::rate::RetryAfter;
-use crate::domain::ids::ProjectId;
+use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{KeyHash, Secret};
 use crate::http::Door;
 use crate::http::reply::Fault;
@@ -19,6 +19,7 @@ static WRONG_KEYS: LogLimit = LogLimit::new();
 /// The holder of an API key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Caller {
+    pub(crate) key: KeyId,
     pub(crate) project: ProjectId,
     /// May not write, and sees nothing by which a check could be pinged or changed.
     pub(crate) read_only: bool,
@@ -36,7 +37,7 @@ pub(super) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -
     }
     // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
     let hash = KeyHash::of(key);
-    let (id, caller) = {
+    let caller = {
         let state = door.handle.state();
         let Some(key) = state.key_by_hash(&hash) else {
             drop(state);
@@ -48,8 +49,8 @@ pub(super) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -
             return Err(Fault::WrongKey);
         };
         door.handle.note_key_use(key, from);
-        (key.id, Caller { project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) })
+        Caller { key: key.id, project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) }
     };
-    door.api.limiter.admit(id.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
+    door.api.limiter.admit(caller.key.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
     Ok(caller)
 }

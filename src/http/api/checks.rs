@@ -74,17 +74,21 @@ impl Filter {
     /// The checks of a project that fit, oldest first.
     fn checks(&self, handle: &Handle, project: ProjectId) -> Vec<Check> {
         let mut checks = Vec::new();
-        let mut take = |check: &Check| {
+        // Tags are compared while nobody waits for the state.
+        let mut take = |check: Check| {
             if self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag))) {
-                checks.push(check.clone());
+                checks.push(check);
             }
         };
         match &self.slug {
             None => handle.each_check(project, take),
             Some(None) => {}
             Some(Some(slug)) => {
-                let state = handle.state();
-                state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).for_each(&mut take);
+                let of_slug: Vec<Check> = {
+                    let state = handle.state();
+                    state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).cloned().collect()
+                };
+                of_slug.into_iter().for_each(&mut take);
             }
         }
         checks

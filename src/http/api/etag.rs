@@ -2,11 +2,13 @@
 //!
 //! A list changes with the state, and a version counts the changes of the state. It also changes with time, but only at moments that are
 //! known when it is written. So a tag holds the version and the span of time in which the list stays the same. Checking a tag needs no
-//! look at any check.
+//! look at any check. A tag belongs to one address and one key: of any other it says nothing.
 
 use hyper::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 
-use super::Call;
+use sha2::{Digest as _, Sha256};
+
+use super::{Call, location};
 use crate::domain::moment::Moment;
 use crate::http::reply::{self, Fault, Reply};
 
@@ -30,17 +32,20 @@ pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<Li
     Ok(reply)
 }
 
-/// The part of a tag that depends on the state and on the access of the caller.
+/// Bytes of an address's hash. A client could only deceive itself by two addresses with the same one.
+const ADDRESS_BYTES: usize = 8;
+
+/// The part of a tag that depends on the state, the caller's key and the address.
 struct Seal(String);
 
 impl Seal {
-    /// The part for the caller's lists. A tag is good for one address only.
     fn new(call: &Call<'_>) -> Result<Self, Fault> {
-        let access = if call.caller.read_only { 'r' } else { 'w' };
+        let address = Sha256::digest(location(call.door, call.version, call.resource, call.head));
+        let address = address.iter().take(ADDRESS_BYTES).fold(0, |address: u64, byte| address << 8 | u64::from(*byte));
         let state = call.handle().state();
         // The key may have been revoked with its project.
-        let project_state = state.project(call.caller.project).ok_or(Fault::WrongKey)?;
-        Ok(Self(format!("{:x}-{:x}-{:x}-{access}", state.epoch, project_state.project.id.0, project_state.version)))
+        let version = state.project(call.caller.project).ok_or(Fault::WrongKey)?.version;
+        Ok(Self(format!("{:x}-{version:x}-{:x}-{address:x}", state.epoch, call.caller.key.0)))
     }
 
     /// The tag of a list written at `from` that time alone will not change before `until`.

@@ -5,10 +5,11 @@ use uuid::Uuid;
 use super::etag::List;
 use super::json::Object;
 use super::{Call, CheckRef};
+use crate::domain::check::Check;
 use crate::http::reply::{self, Fault, Reply};
 
-pub(super) async fn list(call: &Call<'_>, uuid: Uuid) -> Result<List, Fault> {
-    let check = call.check(CheckRef::Uuid(uuid))?;
+pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
+    let uuid = check.uuid;
     let pings = call.read(move |handle| handle.pings(&check)).await?;
     let mut body = String::new();
     let mut object = Object::begin(&mut body);

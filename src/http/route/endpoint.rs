@@ -34,7 +34,7 @@ pub(crate) struct Endpoint {
 }
 
 /// What an address of the API names; `<unique_key>` is 40 lower case hexadecimal digits.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resource {
     /// `/checks/`
     Checks,

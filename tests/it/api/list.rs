@@ -138,6 +138,38 @@ async fn pings_and_channels_change_their_lists() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn a_tag_belongs_to_its_address_and_key() {
+    let server = Server::start().await;
+    let (first, second) = (server.check(json!({ "slug": "a" })).await, server.check(json!({ "slug": "b" })).await);
+    let lists = [
+        "/checks/",
+        "/checks/?slug=a",
+        "/checks/?slug=nope",
+        "/channels/",
+        "/badges/",
+        &path(&first, "/pings/"),
+        &path(&second, "/pings/"),
+    ];
+    let lists = lists.map(|list| format!("/api/v3{list}"));
+    for list in &lists {
+        let tag = poll(&server, list, &server.main.rw, "").await.1;
+        for other in &lists {
+            assert_eq!(poll(&server, other, &server.main.rw, &tag).await.0, other == list, "{list} {other}");
+        }
+        let version = list.replace("/v3/", "/v2/");
+        assert!(!poll(&server, &version, &server.main.rw, &tag).await.0, "{list}");
+    }
+    assert!(poll(&server, "/api/v3/checks", &server.main.rw, &poll(&server, &lists[0], &server.main.rw, "").await.1).await.0);
+    let other = project(&server.handle, "other").await;
+    let tag = poll(&server, &lists[5], &server.main.rw, "").await.1;
+    for (key, list, status) in [(other.rw.as_str(), &lists[5], 403), ("x", &lists[5], 401), (server.main.ro.as_str(), &lists[5], 401)] {
+        let answer = server.send("GET", list, &[("X-Api-Key", key), ("If-None-Match", &tag)], b"").await;
+        assert_eq!(answer.status, status, "access comes first");
+    }
+    server.stop().await;
+}
+
 /// Something that may change a list.
 #[derive(Clone, Debug)]
 enum Step {
