@@ -8,10 +8,11 @@ mod ping;
 mod reply;
 mod request;
 mod route;
-mod traffic;
+mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::Method;
@@ -111,46 +112,55 @@ impl Server {
         .await;
     }
 
-    async fn connection(self, stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
+    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
         // An answer is written in one piece. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         close_unread(&stream, UNREAD_TIME);
-        let traffic = Traffic::default();
-        let service = service_fn(|request| traffic.during(self.answer(request, peer)));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIME)
-            // A client may close its sending side after the request, as `nc -N` does. It still reads the answer.
-            .half_close(true)
-            // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
-            .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(Counted(stream, &traffic)), service);
-        tokio::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = stopped(&mut stop) => {
-                connection.as_mut().graceful_shutdown();
-                tokio::select! {
-                    ended = connection.as_mut() => ended,
-                    () = traffic.quiet() => return,
+        let lingers = AtomicBool::new(false);
+        let (reading, writing) = stream.split();
+        let service = service_fn(async |request| {
+            let reply = self.answer(request, peer).await;
+            if reply::leaves_body(&reply) {
+                lingers.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, std::convert::Infallible>(reply)
+        });
+        let ended = {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIME)
+                // A client may close its sending side after the request, as `nc -N` does. It still reads the answer.
+                .half_close(true)
+                // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
+                .max_buf_size(HEADER_BYTES)
+                .serve_connection(TokioIo::new(tokio::io::join(reading, writing)), service);
+            tokio::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stopped(&mut stop) => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
                 }
             }
         };
+        if lingers.into_inner() || ended.as_ref().is_err_and(hyper::Error::is_parse) {
+            wire::linger(&mut stream).await;
+        }
         if let Err(error) = ended {
             tracing::debug!("a connection ended early: {error}");
         }
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Reply, std::convert::Infallible> {
+    async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Reply {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.inner_path(uri.path());
         // The API says in JSON, too, that there is no such path.
         let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
-            return Ok(refused(Fault::UriTooLong));
+            return refused(Fault::UriTooLong);
         }
-        Ok(match Route::parse(path) {
+        match Route::parse(path) {
             Some(Route::Ping(to)) => {
                 let client = Client::of(request.headers(), peer, &door.config.trusted_proxies);
                 ping::answer(door, to, request, client).await
@@ -161,7 +171,7 @@ impl Server {
             Some(Route::Health) if is_healthy(&door.handle).await => reply::text("OK"),
             Some(Route::Health) => Fault::Unavailable.plain(),
             None => refused(Fault::NotFound),
-        })
+        }
     }
 }
 

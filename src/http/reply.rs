@@ -83,6 +83,11 @@ pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
     }
 }
 
+/// Whether the connection ends with this answer while the client may still be sending a body.
+pub(crate) fn leaves_body(reply: &Reply) -> bool {
+    matches!(reply.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT)
+}
+
 /// Forbids every cache to keep the answer.
 pub(crate) fn never_cached(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));

@@ -20,6 +20,41 @@ async fn a_client_that_says_it_has_said_everything_is_answered() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn a_client_that_sends_too_much_reads_why() {
+    let server = Server::start().await;
+    let ping = format!("/ping/{}/backup?create=1", server.main.ping);
+    for (path, length, most) in [("/api/v3/checks/", 8 * MIB, MIB), ("/api/v3/checks/", MIB + 1, MIB), (&ping, 10 * MIB + 1, 10 * MIB)] {
+        let mut stream = server.connect().await;
+        let body = vec![b' '; length];
+        // Such a client looks at the answer when everything is sent.
+        let announced = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(announced.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        let refused = answer(stream).await;
+        assert_eq!((refused.status, refused.header("connection")), (413, Some("close")), "{length}");
+        assert!(refused.text().contains(&format!("longer than {most} bytes")), "{refused:?}");
+
+        let mut stream = server.connect().await;
+        stream
+            .write_all(format!("POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n").as_bytes())
+            .await
+            .unwrap();
+        stream.write_all(&body).await.unwrap();
+        stream.write_all(b"\r\n0\r\n\r\n").await.unwrap();
+        assert_eq!(answer(stream).await.status, 413, "{length}");
+    }
+    // One that goes on for ever is closed.
+    let mut stream = server.connect().await;
+    stream.write_all(b"POST /api/v3/checks/ HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n").await.unwrap();
+    let mut sent = 0;
+    while stream.write_all(&[b' '; MIB]).await.is_ok() {
+        sent += 1;
+        assert!(sent < 100, "it is still read");
+    }
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
     let server = Server::start().await;

@@ -73,7 +73,7 @@ fn api_paths() {
             other => other,
         };
         for (name, version) in [("v1", Version::V1), ("v2", Version::V2), ("v3", Version::V3)] {
-            let endpoint = Endpoint { version, resource: resource.clone(), slash_missing: false };
+            let endpoint = Endpoint { version, resource, slash_missing: false };
             assert_eq!(Route::parse(&format!("/api/{name}{path}")), Some(Route::Api(endpoint.clone())), "{path}");
             let other_form = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
             let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { slash_missing: true, ..endpoint }));
