@@ -119,7 +119,7 @@ impl Server {
         let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
         let service = service_fn(async |request| {
-            let reply = self.answer(request, peer).await;
+            let reply = reply::never_sniffed(self.answer(request, peer).await);
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
@@ -157,8 +157,8 @@ impl Server {
         let path = door.config.base_url.inner_path(uri.path());
         // The API says in JSON, too, that there is no such path.
         let refused = |fault: Fault| if path.starts_with("/api/") { fault.json() } else { fault.plain() };
-        if uri.path_and_query().is_some_and(|target| target.as_str().len() > request::URL_BYTES) {
-            return refused(Fault::UriTooLong);
+        if let Err(fault) = request::check(&request) {
+            return refused(fault);
         }
         match Route::parse(path) {
             Some(Route::Ping(to)) => {

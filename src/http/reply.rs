@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL,
-    CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 
@@ -16,7 +16,7 @@ use crate::engine::command::{Refusal, Unavailable};
 pub(crate) type Reply = Response<Full<Bytes>>;
 
 /// What a connection over the limit is told before it is closed.
-pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -83,9 +83,15 @@ pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
     }
 }
 
+/// Has browsers take the content for what it is said to be (Fetch Standard, X-Content-Type-Options).
+pub(crate) fn never_sniffed(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+}
+
 /// Whether the connection ends with this answer while the client may still be sending a body.
 pub(crate) fn leaves_body(reply: &Reply) -> bool {
-    matches!(reply.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT)
+    matches!(reply.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT | StatusCode::NOT_IMPLEMENTED)
 }
 
 /// Forbids every cache to keep the answer.
@@ -134,6 +140,8 @@ pub(crate) enum Fault {
     TooLarge(usize),
     /// The URL is too long.
     UriTooLong,
+    /// The body is coded in a way that is not known here.
+    UnknownCoding,
     /// The API key is used too often. It is good again after so many seconds.
     TooManyRequests(i64),
     /// The queue is full, the database fails at the moment, or the service is stopping.
@@ -154,6 +162,7 @@ impl Fault {
             Self::NotPaused | Self::AmbiguousSlug => StatusCode::CONFLICT,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -174,6 +183,7 @@ impl Fault {
             Self::Timeout => "the request body did not arrive in time",
             Self::TooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
             Self::UriTooLong => "the URL is too long",
+            Self::UnknownCoding => "the only transfer coding that is taken is chunked",
             Self::TooManyRequests(_) => "too many requests with this api key, try again later",
             Self::Unavailable => "the service cannot do this at the moment, try again later",
             Self::ProbeFailed => "the test query of the database failed",
@@ -198,7 +208,7 @@ impl Fault {
             Self::TooManyRequests(seconds) => set(&mut reply, RETRY_AFTER, &seconds.to_string()),
             Self::Unavailable => set(&mut reply, RETRY_AFTER, "1"),
             // What is left of the body would be read as the next request.
-            Self::Timeout | Self::TooLarge(_) => set(&mut reply, CONNECTION, "close"),
+            Self::Timeout | Self::TooLarge(_) | Self::UnknownCoding => set(&mut reply, CONNECTION, "close"),
             _ => {}
         }
         reply

@@ -1,11 +1,34 @@
-//! The URL of a request: how long it may be, where the service lies in it, and its query.
+//! What every request must be like, and its URL: how long it may be, where the service lies in it, and its query.
 
 use std::str::FromStr;
 
-use hyper::Uri;
+use hyper::header::{HOST, TRANSFER_ENCODING};
+use hyper::{Request, Uri, Version};
+
+use super::reply::Fault;
 
 /// Bytes of path and query; longer ones are answered 414.
 pub(crate) const URL_BYTES: usize = 8 << 10;
+
+/// Refuses what no address takes: a URL that is too long, a request without a host or with several (RFC 9112, section 3.2), and a body
+/// that is coded otherwise than in chunks (section 6.1).
+pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Fault> {
+    let headers = request.headers();
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > URL_BYTES) {
+        return Err(Fault::UriTooLong);
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() || (host.is_none() && request.version() == Version::HTTP_11) {
+        return Err(Fault::BadRequest("give one Host header".into()));
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Fault::UnknownCoding),
+    }
+}
 
 /// Where the service is reached, without a slash at the end; it may have a path.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -21,6 +21,35 @@ async fn a_client_that_says_it_has_said_everything_is_answered() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host_and_a_coding_that_is_known() {
+    let server = Server::start().await;
+    let paths = [format!("/ping/{}/backup?create=1", server.main.ping), "/api/v3/status/".into(), "/healthz".into(), "/none".into()];
+    for (rest, status) in [
+        ("HTTP/1.1\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\nHost: a\r\n", 400),
+        ("HTTP/1.0\r\nHost: a\r\nHost: b\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n", 501),
+        ("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", 501),
+        ("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n", 501),
+    ] {
+        for path in &paths {
+            let refused = server.raw(format!("POST {path} {rest}Connection: close\r\n\r\n0\r\n\r\n").as_bytes()).await;
+            assert_eq!(refused.status, status, "{path} {rest}");
+            assert_eq!(refused.header("content-type") == Some("application/json"), path.starts_with("/api/"));
+        }
+    }
+    let changes = server.handle.state().project(server.main.id).unwrap().version;
+    assert_eq!(changes, 0, "nothing was pinged");
+    for (rest, status) in
+        [("HTTP/1.0\r\n", 201), ("HTTP/1.1\r\nHost:\r\n", 200), ("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n", 200)]
+    {
+        let taken = server.raw(format!("GET {} {rest}Connection: close\r\n\r\n0\r\n\r\n", paths[0]).as_bytes()).await;
+        assert_eq!(taken.status, status, "{rest}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_sends_too_much_reads_why() {
     let server = Server::start().await;
     let ping = format!("/ping/{}/backup?create=1", server.main.ping);

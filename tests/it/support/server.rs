@@ -106,7 +106,11 @@ impl Server {
         let mut stream = self.connect().await;
         // The server may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
-        answer(stream).await
+        let answer = answer(stream).await;
+        // What hyper answers to what is no request has no content.
+        let sniffed = answer.header("X-Content-Type-Options") != Some("nosniff");
+        assert!(!sniffed || answer.body.is_empty() && matches!(answer.status, 400 | 431), "{answer:?}");
+        answer
     }
 
     /// A connection on which nothing has been sent.
