@@ -43,7 +43,12 @@ impl House {
         let runtime = Runtime::new()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let base = format!("http://{}", listener.local_addr()?);
-        let config = http::Config { base_url: base.parse()?, trusted_proxies: Vec::new(), api_rate: http::ApiRate::UNLIMITED };
+        let config = http::Config {
+            base_url: base.parse()?,
+            trusted_proxies: Vec::new(),
+            api_rate: http::ApiRate::UNLIMITED,
+            connections_per_address: usize::MAX,
+        };
         let (stop, stopped) = watch::channel(false);
         let threads = Arc::new(ConnectionThreads::start(available_parallelism()?.get(), &handle)?);
         runtime.spawn(http::Server::new(handle.clone(), config).serve(listener, threads, stopped));

@@ -5,6 +5,7 @@ mod badge;
 mod body;
 mod client;
 mod ping;
+mod places;
 mod reply;
 mod request;
 mod route;
@@ -21,12 +22,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::accept::{accept, stopped};
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use client::Client;
+use places::{Line, Places};
 use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
@@ -42,6 +44,8 @@ pub struct Config {
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// How often a key may ask.
     pub api_rate: ApiRate,
+    /// Connections that one address may have at the same time, an IPv6 network of 64 bits counting as one. Trusted proxies may have all.
+    pub connections_per_address: usize,
 }
 
 /// How often each API key may be used: see [limits](crate::docs::limits).
@@ -58,10 +62,13 @@ impl ApiRate {
     pub const UNLIMITED: Self = Self { per_minute: 0, burst: 0 };
 }
 
-/// Connections at the same time; more are answered 503 and closed.
+/// Connections at the same time. When there are as many, an idle one is closed for a new one. If none is idle, the new one is answered
+/// 503 and closed.
 pub const MOST_CONNECTIONS: usize = 4096;
 /// A connection that has not sent the header of a (next) request by then is closed.
 const HEADER_TIME: Duration = Duration::from_secs(60);
+/// How long an idle connection may take to end for a new one.
+const LEAVE_TIME: Duration = Duration::from_millis(500);
 /// A connection whose client takes nothing of an answer for so long is closed.
 const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
@@ -76,50 +83,52 @@ pub(crate) struct Door {
     pub(crate) config: Config,
     pub(crate) api: api::Api,
     budget: body::BodyBudget,
-    connections: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Server {
     /// A door to this engine.
     pub fn new(handle: Handle, config: Config) -> Self {
+        Self::with_places(handle, config, MOST_CONNECTIONS)
+    }
+
+    fn with_places(handle: Handle, config: Config, most: usize) -> Self {
+        let places = Arc::new(Places::new(most, config.connections_per_address));
         let api = api::Api::new(&config);
-        Self(Arc::new(Door {
-            handle,
-            config,
-            api,
-            budget: body::BodyBudget::new(),
-            connections: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
-        }))
+        Self(Arc::new(Door { handle, config, api, budget: body::BodyBudget::new(), places }))
     }
 
     /// Answers connections until `stop` holds true. Then those that are open may finish, within five seconds.
     pub async fn serve(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
         // No limit here: a connection that finds no place is accepted and told so.
         accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
-            let Ok(place) = Arc::clone(&self.0.connections).try_acquire_owned() else {
-                // A fresh connection takes so little at once or not at all.
-                let _ = stream.try_write(reply::OVERLOADED.as_bytes());
+            let exempt = client::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
+            let Some((counted, room)) = self.0.places.find((!exempt).then_some(peer.ip())) else {
+                overload(&stream);
                 return None;
             };
             let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
-                if let Err(error) = threads.run(stream, move |stream| server.connection(stream, peer, stop)).await {
+                let Some(_place) = counted.take(room).await else { return overload(&stream) };
+                let line = Arc::clone(&counted.line);
+                if let Err(error) = threads.run(stream, move |stream| server.connection(stream, peer, line, stop)).await {
                     tracing::warn!("a connection could not be handed to its thread: {error}");
                 }
-                drop(place);
             })
         })
         .await;
     }
 
-    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, mut stop: watch::Receiver<bool>) {
+    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, line: Arc<Line>, mut stop: watch::Receiver<bool>) {
         // An answer is written in one piece. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         close_unread(&stream, UNREAD_TIME);
         let lingers = AtomicBool::new(false);
         let (reading, writing) = stream.split();
         let service = service_fn(async |request| {
+            line.busy.store(true, Ordering::Relaxed);
             let reply = reply::never_sniffed(self.answer(request, peer).await);
+            line.busy.store(false, Ordering::Relaxed);
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
@@ -140,6 +149,11 @@ impl Server {
                 () = stopped(&mut stop) => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
+                }
+                () = line.ended() => {
+                    connection.as_mut().graceful_shutdown();
+                    // It might be waiting for the rest of a header.
+                    tokio::time::timeout(LEAVE_TIME, connection).await.unwrap_or(Ok(()))
                 }
             }
         };
@@ -175,6 +189,12 @@ impl Server {
     }
 }
 
+/// Tells a connection that there is no place for it.
+fn overload(stream: &TcpStream) {
+    // A fresh connection takes so little at once or not at all.
+    let _ = stream.try_write(reply::OVERLOADED.as_bytes());
+}
+
 /// Has the system end a connection whose client takes nothing of what is sent for so long (TCP_USER_TIMEOUT, RFC 5482). hyper has no
 /// such limit.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -208,7 +228,51 @@ pub(crate) async fn is_healthy(handle: &Handle) -> bool {
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
 mod tests {
     use super::*;
-    use tokio::io::AsyncWriteExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[tokio::test]
+    async fn idle_connections_end_when_others_find_no_place() {
+        let (handle, writer) = crate::engine::open(crate::engine::Config::new(crate::store::Medium::memory(), 0)).unwrap();
+        let writer = std::thread::spawn(|| writer.run());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let base_url = "http://localhost".parse().unwrap();
+        let config = Config { base_url, trusted_proxies: Vec::new(), api_rate: ApiRate::UNLIMITED, connections_per_address: 100 };
+        let (stop, stopped) = watch::channel(false);
+        let door = tokio::spawn(Server::with_places(handle.clone(), config, 3).serve(listener, Arc::default(), stopped));
+        let ask = async |stream: &mut TcpStream| {
+            stream.write_all(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.map(|_| answer)
+        };
+        let mut streams = Vec::new();
+        for _ in 0..9 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            assert_eq!(&ask(&mut stream).await.unwrap(), b"HTTP/1.1 404");
+            streams.push(stream);
+        }
+        let mut rest = Vec::new();
+        let _ = streams[0].read_to_end(&mut rest).await;
+        assert!(rest.ends_with(b"not found"), "it was closed after its answer");
+        // Those that are in the middle of a request stay, and a new one is told so.
+        for stream in &mut streams[6..] {
+            stream.write_all(b"POST /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1").await.unwrap();
+        }
+        let told = async {
+            loop {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                if ask(&mut stream).await.is_ok_and(|answer| &answer == b"HTTP/1.1 503") {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
+        drop(streams);
+        stop.send_replace(true);
+        door.await.unwrap();
+        handle.close();
+        writer.join().unwrap();
+    }
 
     #[tokio::test]
     async fn a_client_that_reads_nothing_does_not_hold_its_connection() {

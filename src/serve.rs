@@ -53,6 +53,8 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// See [`crate::http::Config`].
     pub api_rate: ApiRate,
+    /// See [`crate::http::Config`].
+    pub connections_per_address: usize,
     /// See [`engine::Config`].
     pub ping_body_limit: usize,
     /// Pings by mail, if they are taken.
@@ -194,6 +196,7 @@ mod tests {
             base_url: None,
             trusted_proxies: Vec::new(),
             api_rate: ApiRate::UNLIMITED,
+            connections_per_address: 1,
             ping_body_limit: 0,
             mail: None,
             log: LevelFilter::OFF,

@@ -41,6 +41,10 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_API_BURST", value_name = "N", default_value_t = 1000, value_parser = number::<u32>(ANY_U32), allow_negative_numbers = true)]
     api_burst: u32,
 
+    /// HTTP connections that one address may have at once; IPv6 counts by /64, and trusted proxies have no limit of their own
+    #[arg(long, env = "OVERDUE_CONNECTIONS_PER_ADDRESS", value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    connections_per_address: u32,
+
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
@@ -87,6 +91,7 @@ impl ServeArgs {
             // A u32 fits a usize on every target with sockets.
             ping_body_limit: self.ping_body_limit as usize,
             api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
+            connections_per_address: self.connections_per_address as usize,
             mail: self.mail.config(),
             log: self.log,
         }

@@ -24,7 +24,7 @@ impl Client {
     /// trusted proxies own all of them, it is the first. See [protocol](crate::docs::protocol).
     pub(crate) fn of(headers: &HeaderMap, peer: SocketAddr, trusted: &[IpNet]) -> Self {
         let peer = peer.ip().to_canonical();
-        let trusts = |addr: IpAddr| trusted.iter().any(|net| net.contains(&addr.to_canonical()));
+        let trusts = |addr| is_trusted(addr, trusted);
         if !trusts(peer) {
             return Self { addr: peer, scheme: Scheme::Http };
         }
@@ -35,6 +35,11 @@ impl Client {
         let scheme = proto.map_or(hop.scheme, |proto| scheme(proto.trim()));
         Self { addr: hop.addr.unwrap_or(peer), scheme: scheme.unwrap_or(Scheme::Http) }
     }
+}
+
+/// Whether a trusted proxy has this address.
+pub(crate) fn is_trusted(addr: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|net| net.contains(&addr.to_canonical()))
 }
 
 /// What a proxy says of whom it had a request from; `None` where it says nothing that can be read.

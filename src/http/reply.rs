@@ -91,7 +91,7 @@ pub(crate) fn never_sniffed(mut reply: Reply) -> Reply {
 
 /// Whether the connection ends with this answer while the client may still be sending a body.
 pub(crate) fn leaves_body(reply: &Reply) -> bool {
-    matches!(reply.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT | StatusCode::NOT_IMPLEMENTED)
+    reply.headers().contains_key(CONNECTION)
 }
 
 /// Forbids every cache to keep the answer.
@@ -136,6 +136,8 @@ pub(crate) enum Fault {
     AmbiguousSlug,
     /// The body did not come in time.
     Timeout,
+    /// Too many long bodies are coming in at the same time.
+    NoRoom,
     /// The body is longer than so many bytes.
     TooLarge(usize),
     /// The URL is too long.
@@ -165,7 +167,7 @@ impl Fault {
             Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -181,6 +183,7 @@ impl Fault {
             Self::NotPaused => "check is not paused",
             Self::AmbiguousSlug => "ambiguous slug",
             Self::Timeout => "the request body did not arrive in time",
+            Self::NoRoom => "too many long request bodies are coming in, try again later",
             Self::TooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
             Self::UriTooLong => "the URL is too long",
             Self::UnknownCoding => "the only transfer coding that is taken is chunked",
@@ -206,10 +209,12 @@ impl Fault {
         match self {
             Self::MethodNotAllowed(allowed) => set(&mut reply, ALLOW, allowed),
             Self::TooManyRequests(seconds) => set(&mut reply, RETRY_AFTER, &seconds.to_string()),
-            Self::Unavailable => set(&mut reply, RETRY_AFTER, "1"),
-            // What is left of the body would be read as the next request.
-            Self::Timeout | Self::TooLarge(_) | Self::UnknownCoding => set(&mut reply, CONNECTION, "close"),
+            Self::Unavailable | Self::NoRoom => set(&mut reply, RETRY_AFTER, "1"),
             _ => {}
+        }
+        // What is left of the body would be read as the next request.
+        if matches!(self, Self::Timeout | Self::NoRoom | Self::TooLarge(_) | Self::UnknownCoding) {
+            set(&mut reply, CONNECTION, "close");
         }
         reply
     }

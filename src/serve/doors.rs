@@ -55,17 +55,10 @@ impl Doors {
     }
 
     /// Answers until `stopped` holds true and each door has drained.
-    pub(super) fn serve(
-        self,
-        admin: admin::Socket,
-        handle: &Handle,
-        config: Config,
-        threads: ConnectionThreads,
-        stopped: &watch::Receiver<bool>,
-    ) -> JoinSet<()> {
-        let Config { trusted_proxies, api_rate, .. } = config;
+    pub(super) fn serve(self, handle: &Handle, config: Config, threads: ConnectionThreads, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+        let Config { trusted_proxies, api_rate, connections_per_address, .. } = config;
         let mut running = JoinSet::new();
-        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate };
+        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, connections_per_address };
         let (server, threads) = (http::Server::new(handle.clone(), config), Arc::new(threads));
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");

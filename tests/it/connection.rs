@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::support::server::{Server, answer};
@@ -50,6 +51,20 @@ async fn a_request_names_one_host_and_a_coding_that_is_known() {
 }
 
 #[tokio::test]
+async fn an_address_has_so_many_connections() {
+    let server = Server::start_with(|config| (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)).await;
+    let held = [server.connect().await, server.connect().await];
+    let refused = server.get("/healthz").await;
+    assert_eq!((refused.status, refused.header("connection")), (503, Some("close")), "{refused:?}");
+    drop(held);
+    while server.get("/healthz").await.status != 200 {}
+    server.stop().await;
+    let server = Server::start_with(|config| config.connections_per_address = 0).await;
+    assert_eq!(server.get("/healthz").await.status, 200, "a trusted proxy has no limit");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_client_that_sends_too_much_reads_why() {
     let server = Server::start().await;
     let ping = format!("/ping/{}/backup?create=1", server.main.ping);
@@ -86,7 +101,7 @@ async fn a_client_that_sends_too_much_reads_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
-    let server = Server::start().await;
+    let server = Server::start_storing(1 << 20).await;
     let long = format!("{{{}}}", " ".repeat(MIB - 2));
     let create = async |body: &str| server.send("POST", "/api/v3/checks/", &[], body.as_bytes()).await.status;
     let tried = async {
@@ -99,9 +114,22 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
         }
         assert!(held.len() > 60, "{} bodies were held", held.len());
         assert_eq!(create("{}").await, 401, "a short body needs no room");
-        drop(held);
-        while create(&long).await != 401 {}
+        // Pings are taken all the same, and keep what keywords are searched in.
+        server.check(json!({ "slug": "backup", "success_kw": "done", "filter_http_body": true, "filter_default_fail": true })).await;
+        let body = [vec![b'x'; 9_996], b"done".to_vec(), vec![b'y'; MIB]].concat();
+        let path = format!("/ping/{}/backup", server.main.ping);
+        assert_eq!(server.send("POST", &path, &[], &body).await.status, 200);
+        let check = &server.api("GET", "/checks/?slug=backup", "").await.json()["checks"][0];
+        assert_eq!(check["status"], "up", "{check}");
+        let kept = server.api("GET", &format!("/checks/{}/pings/1/body", check["uuid"].as_str().unwrap()), "").await.body;
+        assert!(body.starts_with(&kept) && (16 << 10..=MIB).contains(&kept.len()), "{}", kept.len());
+        // Who sends nothing more loses its room while it is still there.
+        while create(&long).await != 401 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let slow = answer(held.remove(0)).await;
+        assert_eq!((slow.status, slow.header("connection")), (408, Some("close")));
     };
-    tokio::time::timeout(Duration::from_secs(30), tried).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(50), tried).await.unwrap();
     server.stop().await;
 }

@@ -75,8 +75,17 @@ impl Server {
 
     /// The same on a given medium.
     pub async fn start_on(medium: Medium, change: impl FnOnce(&mut http::Config)) -> Self {
+        Self::start_engine(medium, 1000, change).await
+    }
+
+    /// A server that stores so many bytes of a ping's body.
+    pub async fn start_storing(ping_body_limit: usize) -> Self {
+        Self::start_engine(Medium::memory(), ping_body_limit, |_| {}).await
+    }
+
+    async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::Config)) -> Self {
         let clock = ManualClock::at(START);
-        let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = 1000).unwrap();
+        let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = ping_body_limit).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -154,7 +163,8 @@ impl Drop for Server {
 /// A door without a limit for requests, which believes whatever proxy there is.
 pub fn door_config(base_url: &str) -> http::Config {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    http::Config { base_url: base_url.parse().unwrap(), trusted_proxies, api_rate: http::ApiRate::UNLIMITED }
+    let (api_rate, connections_per_address) = (http::ApiRate::UNLIMITED, usize::MAX);
+    http::Config { base_url: base_url.parse().unwrap(), trusted_proxies, api_rate, connections_per_address }
 }
 
 /// Makes a project with one key of each access.
