@@ -5,6 +5,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use overdue::blocking_threads::BlockingThreads;
 use overdue::connection_threads::ConnectionThreads;
 use overdue::domain::project::{KeyHash, KeyLabel, PingKey, ProjectName, Secret};
 use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
@@ -43,6 +44,7 @@ impl House {
         let runtime = Runtime::new()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let base = format!("http://{}", listener.local_addr()?);
+        let blocking = Arc::new(BlockingThreads::start(4)?);
         let config = http::Config {
             base_url: base.parse()?,
             trusted_proxies: Vec::new(),
@@ -51,7 +53,7 @@ impl House {
         };
         let (stop, stopped) = watch::channel(false);
         let threads = Arc::new(ConnectionThreads::start(available_parallelism()?.get(), &handle)?);
-        runtime.spawn(http::Server::new(handle.clone(), config).serve(listener, threads, stopped));
+        runtime.spawn(http::Server::new(handle.clone(), blocking, config).serve(listener, threads, stopped));
         let (ping_key, api_key) = runtime.block_on(project(&handle))?;
         let house = Self { endpoint: base.parse()?, ping_key, api_key, _stop: stop, _runtime: runtime, _directory: directory };
         house.time(&Request::ping(&house.endpoint, &house.ping_key, checks, true), 64, checks)?;

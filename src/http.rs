@@ -25,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::accept::{accept, stopped};
+use crate::blocking_threads::{BlockingThreads, NotDone};
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use client::Client;
@@ -74,12 +75,16 @@ const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
 
+/// Bytes that are worked on where pings are answered.
+const FEW_BYTES: usize = 4 << 10;
+
 /// What every request is answered from. Cheap to clone.
 #[derive(Clone)]
 pub struct Server(Arc<Door>);
 
 pub(crate) struct Door {
     pub(crate) handle: Handle,
+    pub(crate) blocking: Arc<BlockingThreads>,
     pub(crate) config: Config,
     pub(crate) api: api::Api,
     budget: body::BodyBudget,
@@ -87,15 +92,15 @@ pub(crate) struct Door {
 }
 
 impl Server {
-    /// A door to this engine.
-    pub fn new(handle: Handle, config: Config) -> Self {
-        Self::with_places(handle, config, MOST_CONNECTIONS)
+    /// A door to this engine, which has what takes long done by these threads.
+    pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: Config) -> Self {
+        Self::with_places(handle, blocking, config, MOST_CONNECTIONS)
     }
 
-    fn with_places(handle: Handle, config: Config, most: usize) -> Self {
+    fn with_places(handle: Handle, blocking: Arc<BlockingThreads>, config: Config, most: usize) -> Self {
         let places = Arc::new(Places::new(most, config.connections_per_address));
         let api = api::Api::new(&config);
-        Self(Arc::new(Door { handle, config, api, budget: body::BodyBudget::new(), places }))
+        Self(Arc::new(Door { handle, blocking, config, api, budget: body::BodyBudget::new(), places }))
     }
 
     /// Answers connections until `stop` holds true. Then those that are open may finish, within five seconds.
@@ -182,7 +187,7 @@ impl Server {
             Some(Route::Api(endpoint)) => api::answer(door, endpoint, request, peer).await,
             Some(Route::OpenApi) => public(&request, || Ok(reply::json(door.api.description.clone()))),
             Some(Route::Badge(badge)) => public(&request, || badge::answer(&door.handle, badge)),
-            Some(Route::Health) if is_healthy(&door.handle).await => reply::text("OK"),
+            Some(Route::Health) if door.is_healthy().await => reply::text("OK"),
             Some(Route::Health) => Fault::Unavailable.plain(),
             None => refused(Fault::NotFound),
         }
@@ -219,72 +224,18 @@ fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, F
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
-/// Whether the database answers and takes writes.
-pub(crate) async fn is_healthy(handle: &Handle) -> bool {
-    let probing = handle.clone();
-    handle.is_writable() && tokio::task::spawn_blocking(move || probing.probe().is_ok()).await.unwrap_or(false)
+impl Door {
+    /// Whether the database answers and takes writes.
+    pub(crate) async fn is_healthy(&self) -> bool {
+        let probing = self.handle.clone();
+        self.handle.is_writable() && self.blocking.run(move || probing.probe().is_ok()).await == Ok(true)
+    }
+
+    /// Works on so many bytes: here if they are few, otherwise where no ping waits for it.
+    pub(crate) async fn work_on<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+        if bytes <= FEW_BYTES { Ok(work()) } else { self.blocking.run(work).await.map_err(|NotDone| Fault::Unavailable) }
+    }
 }
 
 #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
-mod tests {
-    use super::*;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    #[tokio::test]
-    async fn idle_connections_end_when_others_find_no_place() {
-        let (handle, writer) = crate::engine::open(crate::engine::Config::new(crate::store::Medium::memory(), 0)).unwrap();
-        let writer = std::thread::spawn(|| writer.run());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let base_url = "http://localhost".parse().unwrap();
-        let config = Config { base_url, trusted_proxies: Vec::new(), api_rate: ApiRate::UNLIMITED, connections_per_address: 100 };
-        let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(Server::with_places(handle.clone(), config, 3).serve(listener, Arc::default(), stopped));
-        let ask = async |stream: &mut TcpStream| {
-            stream.write_all(b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-            let mut answer = [0; 12];
-            stream.read_exact(&mut answer).await.map(|_| answer)
-        };
-        let mut streams = Vec::new();
-        for _ in 0..9 {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            assert_eq!(&ask(&mut stream).await.unwrap(), b"HTTP/1.1 404");
-            streams.push(stream);
-        }
-        let mut rest = Vec::new();
-        let _ = streams[0].read_to_end(&mut rest).await;
-        assert!(rest.ends_with(b"not found"), "it was closed after its answer");
-        // Those that are in the middle of a request stay, and a new one is told so.
-        for stream in &mut streams[6..] {
-            stream.write_all(b"POST /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1").await.unwrap();
-        }
-        let told = async {
-            loop {
-                let mut stream = TcpStream::connect(address).await.unwrap();
-                if ask(&mut stream).await.is_ok_and(|answer| &answer == b"HTTP/1.1 503") {
-                    break;
-                }
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
-        drop(streams);
-        stop.send_replace(true);
-        door.await.unwrap();
-        handle.close();
-        writer.join().unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_client_that_reads_nothing_does_not_hold_its_connection() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut stream, _) = listener.accept().await.unwrap();
-        close_unread(&stream, Duration::from_millis(100));
-        let error = loop {
-            if let Err(error) = stream.write_all(&[0; 65_536]).await {
-                break error;
-            }
-        };
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    }
-}
+mod tests;

@@ -10,8 +10,8 @@
 //! | 8 | [`cli`] | every subcommand and flag, once: help, env name, default |
 //! | 7 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
 //! | 6 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
-//! | 5 | [`manage`] | projects, keys, channels and checks: found, made, changed, removed; their names and secrets are drawn here |
-//! | 5 | `accept`, [`connection_threads`] | what the doors share: accepting connections, and the threads that run those of HTTP |
+//! | 5 | [`manage`] | projects, keys and channels: found, made, changed, removed; their names and secrets are drawn here |
+//! | 5 | `accept`, [`connection_threads`], [`blocking_threads`] | what the doors share: accepting connections, the threads that run those of HTTP, and the threads for what takes long |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
 //! | 2 | [`wheel`], [`clock`], [`random`], `log_limit` | deadlines in ticks; the only sources of time and chance; how many lines strangers may cause in the log |
@@ -61,6 +61,7 @@
 
 mod accept;
 pub mod admin;
+pub mod blocking_threads;
 pub mod cli;
 pub mod clock;
 pub mod connection_threads;

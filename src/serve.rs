@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
-use crate::admin;
+use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{ApiRate, BaseUrl};
@@ -38,6 +38,9 @@ mod signals;
 const DOORS_TIME: Duration = Duration::from_secs(6);
 /// How long the writer may take after that. Together they stay below the ten seconds after which a supervisor kills.
 const WRITER_TIME: Duration = Duration::from_secs(3);
+
+/// Threads for what takes long. More would only wait for the same disk and the same cores.
+const BLOCKING_THREADS: usize = 4;
 
 /// What the server is told on the command line.
 pub struct Config {
@@ -113,7 +116,8 @@ async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot:
     let (stop, stopped) = watch::channel(false);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let threads = ConnectionThreads::start(cores, &handle).map_err(ServeError::System)?;
-    let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
+    let blocking = BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?;
+    let mut doors = doors.serve(&handle, config, threads, blocking, &stopped);
     tell_supervisor(NotifyState::Ready);
 
     let failure = tokio::select! {

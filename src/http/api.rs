@@ -15,6 +15,7 @@ mod status;
 mod view;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -25,13 +26,14 @@ use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::route::{Endpoint, Resource, Route, Version};
 use super::{Config, Door, body};
-use crate::domain::check::Check;
+use crate::blocking_threads::NotDone;
+use crate::domain::check::{Check, Settings};
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
 use crate::engine::Handle;
 use crate::store::StoreError;
 use auth::Caller;
-use check_fields::{Document, FieldError};
+use check_fields::{CheckFields, Document, FieldError};
 use etag::tagged;
 use view::View;
 
@@ -82,16 +84,18 @@ async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer
         // It means nothing here. It is read because the next request comes after it.
         Verb::Get | Verb::Delete => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
     };
-    let document = match resource {
-        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing(&body)?,
-        _ => Document::parse(&body)?,
+    let parse = match resource {
+        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing,
+        _ => Document::parse,
     };
+    let length = body.len();
+    let document = door.work_on(length, move || parse(&body)).await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
     if caller.read_only && !(verb == Verb::Get && resource.shows_read_only()) {
         return Err(Fault::WrongKey);
     }
-    dispatch(Call { door, version, resource, caller, now: door.handle.now(), head: &head, document }, verb).await
+    dispatch(Call { door, version, resource, caller, now: door.handle.now(), head: &head, length, document }, verb).await
 }
 
 /// What a request wants of its resource.
@@ -166,8 +170,10 @@ pub(crate) struct Call<'a> {
     /// When it came.
     now: Moment,
     head: &'a Parts,
+    /// Bytes of the body.
+    length: usize,
     /// The body of a POST; otherwise empty.
-    document: Document<'a>,
+    document: Document,
 }
 
 /// How a path names a check.
@@ -205,17 +211,19 @@ impl Call<'_> {
     /// Reads from the file on a thread that may wait for the disk.
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static) -> Result<T, Fault> {
         let handle = self.handle().clone();
-        match tokio::task::spawn_blocking(move || read(&handle)).await {
-            Ok(Ok(found)) => Ok(found),
-            // What is damaged was told when it was met first.
-            Ok(Err(StoreError::Damaged { .. })) => Err(Fault::Unavailable),
-            Ok(Err(error)) => {
-                tracing::warn!("the database could not be read: {error}");
-                Err(Fault::Unavailable)
-            }
-            // The runtime is shutting down, or the read panicked, which is logged.
-            Err(_) => Err(Fault::Unavailable),
-        }
+        // A read that panicked has been logged.
+        let read = self.door.blocking.run(move || read(&handle)).await.map_err(|NotDone| Fault::Unavailable)?;
+        read.map_err(|error| {
+            tracing::warn!("the database could not be read: {error}");
+            Fault::Unavailable
+        })
+    }
+
+    /// What a create or update request asks for of a check with these settings.
+    async fn fields(&mut self, stored: Arc<Settings>) -> Result<CheckFields, Fault> {
+        let (document, version) = (std::mem::take(&mut self.document), self.version);
+        let fields = self.door.work_on(self.length, move || CheckFields::parse(&document, version, &stored)).await?;
+        Ok(fields?)
     }
 }
 

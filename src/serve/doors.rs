@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::{CertificateFiles, Config, Mail, ServeError};
 use crate::admin;
+use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError};
@@ -55,11 +56,18 @@ impl Doors {
     }
 
     /// Answers until `stopped` holds true and each door has drained.
-    pub(super) fn serve(self, handle: &Handle, config: Config, threads: ConnectionThreads, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+    pub(super) fn serve(
+        self,
+        handle: &Handle,
+        config: Config,
+        threads: ConnectionThreads,
+        blocking: BlockingThreads,
+        stopped: &watch::Receiver<bool>,
+    ) -> JoinSet<()> {
         let Config { trusted_proxies, api_rate, connections_per_address, .. } = config;
         let mut running = JoinSet::new();
         let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, connections_per_address };
-        let (server, threads) = (http::Server::new(handle.clone(), config), Arc::new(threads));
+        let (server, threads) = (http::Server::new(handle.clone(), Arc::new(blocking), config), Arc::new(threads));
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");
             running.spawn(server.clone().serve(listener, Arc::clone(&threads), stopped.clone()));

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::support::engine::open;
-use crate::support::server::{Answer, Project, START, answer, door_config, project};
+use crate::support::server::{Answer, Project, START, answer, blocking, door_config, project};
 
 const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
 const RUN: &str = "123e4567-e89b-42d3-a456-426614174000";
@@ -43,7 +43,7 @@ impl Site {
         let config = door_config("http://overdue.test");
         let (stop, stopped) = watch::channel(false);
         std::mem::forget(stop);
-        tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, Default::default(), stopped));
+        tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, Default::default(), stopped));
         Self { handle, clock, address }
     }
 

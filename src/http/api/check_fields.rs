@@ -119,7 +119,7 @@ impl CheckFields {
     ///
     /// `stored` has the settings of the check, or those of a new one. Tags and a description that are over their limits may be sent again
     /// as they are stored.
-    pub(crate) fn parse(document: &Document<'_>, version: Version, stored: &Settings) -> Result<Self, FieldError> {
+    pub(crate) fn parse(document: &Document, version: Version, stored: &Settings) -> Result<Self, FieldError> {
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {

@@ -1,6 +1,7 @@
 //! `/checks/`: checks listed, read, created, changed, paused, resumed and deleted.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hyper::Uri;
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use super::etag::List;
 use super::json::{Object, write_array};
 use super::view::{Channels, Members};
 use super::{Call, CheckRef};
-use crate::domain::check::{Check, Settings};
+use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::domain::text::Slug;
@@ -99,16 +100,16 @@ pub(super) fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
     Ok(reply::json(written(call, &call.check(check)?, Members::Read, call.now)))
 }
 
-pub(super) async fn create(call: Call<'_>) -> Result<Reply, Fault> {
-    let CheckFields { edit, unique } = CheckFields::parse(&call.document, call.version, &Settings::default())?;
+pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
+    let CheckFields { edit, unique } = call.fields(Arc::default()).await?;
     let random = call.handle().random();
     let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
     change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
 }
 
-pub(super) async fn update(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
+pub(super) async fn update(mut call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
     let check = call.check(CheckRef::Uuid(uuid))?;
-    let CheckFields { edit, .. } = CheckFields::parse(&call.document, call.version, &check.settings)?;
+    let CheckFields { edit, .. } = call.fields(Arc::clone(&check.settings)).await?;
     change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 

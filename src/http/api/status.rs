@@ -4,5 +4,5 @@ use super::Call;
 use crate::http::reply::{self, Fault, Reply};
 
 pub(super) async fn probe(call: &Call<'_>) -> Result<Reply, Fault> {
-    if crate::http::is_healthy(call.handle()).await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(Fault::ProbeFailed) }
+    if call.door.is_healthy().await { Ok(reply::json(r#"{"status":"ok"}"#)) } else { Err(Fault::ProbeFailed) }
 }

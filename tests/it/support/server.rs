@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use overdue::blocking_threads::BlockingThreads;
 use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
@@ -94,7 +95,7 @@ impl Server {
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(http::Server::new(handle.clone(), config).serve(listener, Default::default(), stopped));
+        let door = tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, Default::default(), stopped));
         let main = project(&handle, "main").await;
         Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
     }
@@ -158,6 +159,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.handle.close();
     }
+}
+
+/// Threads for what takes long.
+pub fn blocking() -> Arc<BlockingThreads> {
+    Arc::new(BlockingThreads::start(2).unwrap())
 }
 
 /// A door without a limit for requests, which believes whatever proxy there is.

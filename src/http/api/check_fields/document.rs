@@ -36,19 +36,25 @@ const MEMBERS: [&str; 22] = [
     "unique",
 ];
 
+/// Arrays and objects that may stand in each other.
+const MOST_DEPTH: usize = 128;
+
 /// A request body that is a JSON object, or empty. Of members of the same name it holds the last.
 #[derive(Default)]
-pub(crate) struct Document<'a>([Option<&'a RawValue>; MEMBERS.len()]);
+pub(crate) struct Document([Option<Box<RawValue>>; MEMBERS.len()]);
 
-impl<'a> Document<'a> {
+impl Document {
     /// Reads a body: an empty one is an empty object.
     ///
     /// # Errors
-    /// When it is not one UTF-8 JSON text, or its value is not an object.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, FieldError> {
+    /// When it is not one UTF-8 JSON text, is nested too deep, or its value is not an object.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, FieldError> {
         let text = std::str::from_utf8(body).map_err(|_| FieldError::Syntax)?;
         if text.is_empty() {
             return Ok(Self::default());
+        }
+        if is_too_deep(text) {
+            return Err(FieldError::Syntax);
         }
         let document: &RawValue = serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
         if !document.get().starts_with('{') {
@@ -58,13 +64,13 @@ impl<'a> Document<'a> {
     }
 
     /// Like [`parse`](Self::parse), but `null` and `[]` are empty objects too: clients send them to pause and resume.
-    pub(crate) fn parse_or_nothing(body: &'a [u8]) -> Result<Self, FieldError> {
+    pub(crate) fn parse_or_nothing(body: &[u8]) -> Result<Self, FieldError> {
         if serde_json::from_slice::<Option<[(); 0]>>(body).is_ok() { Ok(Self::default()) } else { Self::parse(body) }
     }
 
-    fn member(&self, name: &str) -> Option<&'a str> {
+    fn member(&self, name: &str) -> Option<&str> {
         let place = MEMBERS.binary_search(&name).ok()?;
-        self.0.get(place).copied().flatten().map(RawValue::get)
+        self.0.get(place).and_then(Option::as_deref).map(RawValue::get)
     }
 
     /// The member `api_key`: a string, or a number as it was written. Anything else is no key.
@@ -141,16 +147,32 @@ impl<'a> Document<'a> {
     }
 }
 
+/// Whether arrays and objects of a JSON text stand in each other more than [`MOST_DEPTH`] deep.
+fn is_too_deep(text: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    text.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MOST_DEPTH
+    })
+}
+
 /// Whether a JSON value is a number.
 fn is_number(json: &str) -> bool {
     json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-impl<'de> Deserialize<'de> for Document<'de> {
+impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Document<'de>;
+            type Value = Document;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")

@@ -33,8 +33,19 @@ fn a_body_is_one_json_object_or_empty() {
     for body in ["", "{}", " {\r\n}\t", r#"{"x": null, "": [1, {}]}"#, r#"{"x": 1e400, "y": -0, "z": 123456789012345678901234567890}"#] {
         assert_eq!(taken(body), CheckFields::default(), "{body}");
     }
-    assert_eq!(taken(&format!(r#"{{"x": {}}}"#, deep(200_000))), CheckFields::default(), "depth is no matter in what is skipped");
-    for body in ["[]", "1", "\"{}\"", "null", "true", "1e400", &deep(200_000)] {
+    for (body, taken) in [
+        (format!(r#"{{"x": {}}}"#, deep(127)), true),
+        (format!(r#"{{"x": {}}}"#, deep(128)), false),
+        (format!(r#"{{"x": {}}}"#, deep(200_000)), false),
+        (format!(r#"{{"x": "{}\" {}"}}"#, "[".repeat(200), "{".repeat(200)), true),
+        (format!(r#"{{"x": [{}1]}}"#, "[[], {}], ".repeat(200)), true),
+    ] {
+        assert_eq!(
+            parsed(body.as_bytes(), Version::V3).map_err(|error| error == SYNTAX),
+            if taken { Ok(CheckFields::default()) } else { Err(true) }
+        );
+    }
+    for body in ["[]", "1", "\"{}\"", "null", "true", "1e400", &deep(128)] {
         assert_eq!(refusal(body), "value is not an object", "{body:.20}");
     }
     for body in [

@@ -1,0 +1,121 @@
+//! What shows only to one who holds the threads or has few places.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::engine::{self, Ended};
+use crate::store::Medium;
+
+/// A door with few places and one blocking thread.
+struct Running {
+    address: SocketAddr,
+    blocking: Arc<BlockingThreads>,
+    handle: Handle,
+    stop: watch::Sender<bool>,
+    door: JoinHandle<()>,
+    writer: std::thread::JoinHandle<Ended>,
+}
+
+impl Running {
+    async fn start(places: usize) -> Self {
+        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+        let writer = std::thread::spawn(|| writer.run());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let base_url = "http://localhost".parse().unwrap();
+        let config = Config { base_url, trusted_proxies: Vec::new(), api_rate: ApiRate::UNLIMITED, connections_per_address: 100 };
+        let blocking = Arc::new(BlockingThreads::start(1).unwrap());
+        let server = Server::with_places(handle.clone(), Arc::clone(&blocking), config, places);
+        let (stop, stopped) = watch::channel(false);
+        let door = tokio::spawn(server.serve(listener, Arc::default(), stopped));
+        Self { address, blocking, handle, stop, door, writer }
+    }
+
+    /// Sends a request on a connection of its own, which stays open, and gives what the answer begins with.
+    async fn ask(&self, request: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        ask(&mut stream, request).await
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        self.door.await.unwrap();
+        self.handle.close();
+        self.writer.join().unwrap();
+    }
+}
+
+async fn ask(stream: &mut TcpStream, request: &str) -> std::io::Result<String> {
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+const NOWHERE: &str = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn post(body: &str) -> String {
+    format!("POST /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn long_bodies_are_read_where_no_ping_waits() {
+    let running = Running::start(10).await;
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::clone(&running.blocking);
+    let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
+    let long = post(&format!("{}{}", "[".repeat(FEW_BYTES), "]".repeat(FEW_BYTES)));
+    let others = async {
+        tokio::task::yield_now().await;
+        for (request, status) in [(post("[]"), "400"), (post("{}"), "401"), (NOWHERE.to_owned(), "404")] {
+            assert_eq!(running.ask(&request).await.unwrap(), format!("HTTP/1.1 {status}"));
+        }
+    };
+    tokio::select! {
+        answer = running.ask(&long) => panic!("{answer:?}"),
+        () = others => {}
+    }
+    drop(release);
+    assert_eq!(running.ask(&long).await.unwrap(), "HTTP/1.1 400");
+    assert_eq!(blocking.await.unwrap(), Ok(true));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_end_when_others_find_no_place() {
+    let running = Running::start(3).await;
+    let mut streams = Vec::new();
+    for _ in 0..9 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        assert_eq!(ask(&mut stream, NOWHERE).await.unwrap(), "HTTP/1.1 404");
+        streams.push(stream);
+    }
+    let mut rest = Vec::new();
+    let _ = streams[0].read_to_end(&mut rest).await;
+    assert!(rest.ends_with(b"not found"), "it was closed after its answer");
+    // Those that are in the middle of a request stay, and a new one is told so.
+    for stream in &mut streams[6..] {
+        stream.write_all(&post("{}").as_bytes()[..post("{}").len() - 1]).await.unwrap();
+    }
+    let told = async { while !running.ask(NOWHERE).await.is_ok_and(|answer| answer == "HTTP/1.1 503") {} };
+    tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
+    drop(streams);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_does_not_hold_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    close_unread(&stream, Duration::from_millis(100));
+    let error = loop {
+        if let Err(error) = stream.write_all(&[0; 65_536]).await {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+}
