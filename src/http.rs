@@ -4,6 +4,7 @@ pub mod api;
 mod badge;
 mod body;
 mod client;
+mod outgoing;
 mod ping;
 mod places;
 mod reply;
@@ -25,10 +26,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::accept::{accept, stopped};
-use crate::blocking_threads::{BlockingThreads, NotDone};
+use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use client::Client;
+use outgoing::Outgoing;
 use places::{Line, Places};
 use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
@@ -84,10 +86,11 @@ pub struct Server(Arc<Door>);
 
 pub(crate) struct Door {
     pub(crate) handle: Handle,
-    pub(crate) blocking: Arc<BlockingThreads>,
+    pub(crate) outgoing: Outgoing,
     pub(crate) config: Config,
     pub(crate) api: api::Api,
     budget: body::BodyBudget,
+    counted: Arc<badge::Counted>,
     places: Arc<Places>,
 }
 
@@ -100,7 +103,15 @@ impl Server {
     fn with_places(handle: Handle, blocking: Arc<BlockingThreads>, config: Config, most: usize) -> Self {
         let places = Arc::new(Places::new(most, config.connections_per_address));
         let api = api::Api::new(&config);
-        Self(Arc::new(Door { handle, blocking, config, api, budget: body::BodyBudget::new(), places }))
+        Self(Arc::new(Door {
+            handle,
+            outgoing: Outgoing::new(blocking),
+            config,
+            api,
+            budget: body::BodyBudget::new(),
+            counted: Arc::default(),
+            places,
+        }))
     }
 
     /// Answers connections until `stop` holds true. Then those that are open may finish, within five seconds.
@@ -132,8 +143,8 @@ impl Server {
         let (reading, writing) = stream.split();
         let service = service_fn(async |request| {
             line.busy.store(true, Ordering::Relaxed);
-            let reply = reply::never_sniffed(self.answer(request, peer).await);
-            line.busy.store(false, Ordering::Relaxed);
+            let mut reply = reply::never_sniffed(self.answer(request, peer).await);
+            reply.body_mut().keep_busy(&line);
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
@@ -185,8 +196,8 @@ impl Server {
                 ping::answer(door, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(door, endpoint, request, peer).await,
-            Some(Route::OpenApi) => public(&request, || Ok(reply::json(door.api.description.clone()))),
-            Some(Route::Badge(badge)) => public(&request, || badge::answer(&door.handle, badge)),
+            Some(Route::OpenApi) => public(&request, async || Ok(reply::json(door.api.description.clone()))).await,
+            Some(Route::Badge(badge)) => public(&request, async || badge::answer(door, badge).await).await,
             Some(Route::Health) if door.is_healthy().await => reply::text("OK"),
             Some(Route::Health) => Fault::Unavailable.plain(),
             None => refused(Fault::NotFound),
@@ -214,10 +225,10 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 fn close_unread(_: &TcpStream, _: Duration) {}
 
 /// Answers a request to what anyone may read and nobody change.
-fn public<B>(request: &hyper::Request<B>, read: impl FnOnce() -> Result<Reply, Fault>) -> Reply {
+async fn public<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<Reply, Fault>) -> Reply {
     let methods = "GET, HEAD, OPTIONS";
     let answer = match *request.method() {
-        Method::GET | Method::HEAD => read(),
+        Method::GET | Method::HEAD => read().await,
         Method::OPTIONS => Ok(reply::no_content()),
         _ => Err(Fault::MethodNotAllowed(methods)),
     };
@@ -228,12 +239,12 @@ impl Door {
     /// Whether the database answers and takes writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
-        self.handle.is_writable() && self.blocking.run(move || probing.probe().is_ok()).await == Ok(true)
+        self.handle.is_writable() && self.outgoing.run(move || probing.probe().is_ok()).await == Ok(true)
     }
 
     /// Works on so many bytes: here if they are few, otherwise where no ping waits for it.
     pub(crate) async fn work_on<T: Send + 'static>(&self, bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-        if bytes <= FEW_BYTES { Ok(work()) } else { self.blocking.run(work).await.map_err(|NotDone| Fault::Unavailable) }
+        if bytes <= FEW_BYTES { Ok(work()) } else { self.outgoing.run(work).await }
     }
 }
 

@@ -43,7 +43,7 @@ pub fn write_uuid(uuid: Uuid, out: &mut String) {
 
 /// What a read-only key sees instead of a check's UUID: 40 lower case hexadecimal digits, the SHA-1 of the text of the first 16
 /// hexadecimal digits of the UUID. Stable, and of no use for pinging.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UniqueKey([u8; 20]);
 
 impl UniqueKey {

@@ -12,6 +12,7 @@ mod openapi;
 mod pings;
 mod rate;
 mod status;
+mod unique;
 mod view;
 
 use std::net::SocketAddr;
@@ -26,7 +27,6 @@ use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::route::{Endpoint, Resource, Route, Version};
 use super::{Config, Door, body};
-use crate::blocking_threads::NotDone;
 use crate::domain::check::{Check, Settings};
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
@@ -43,13 +43,20 @@ const BODY_BYTES: usize = 1 << 20;
 /// What the API keeps beside the engine.
 pub(crate) struct Api {
     limiter: rate::Limiter,
+    unique: Arc<unique::Found>,
+    listed: checks::Listed,
     /// The OpenAPI description of all this.
     pub(crate) description: Bytes,
 }
 
 impl Api {
     pub(super) fn new(config: &Config) -> Self {
-        Self { limiter: rate::Limiter::new(config.api_rate), description: openapi::description(&config.base_url).into() }
+        Self {
+            limiter: rate::Limiter::new(config.api_rate),
+            unique: Arc::default(),
+            listed: checks::Listed::new(),
+            description: openapi::description(&config.base_url).into(),
+        }
     }
 }
 
@@ -123,15 +130,15 @@ async fn dispatch(call: Call<'_>, verb: Verb) -> Result<Reply, Fault> {
     match (call.resource, verb) {
         (Resource::Checks, Verb::Get) => tagged(&call, checks::list(&call)).await,
         (Resource::Checks, Verb::Post) => checks::create(call).await,
-        (Resource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)),
+        (Resource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)).await,
         (Resource::Check(uuid), Verb::Post) => checks::update(call, uuid).await,
         (Resource::Check(uuid), Verb::Delete) => checks::delete(call, uuid).await,
-        (Resource::UniqueCheck(key), Verb::Get) => checks::get(&call, CheckRef::Unique(key)),
+        (Resource::UniqueCheck(key), Verb::Get) => checks::get(&call, CheckRef::Unique(key)).await,
         (Resource::Pause(uuid), Verb::Post) => checks::pause(call, uuid).await,
         (Resource::Resume(uuid), Verb::Post) => checks::resume(call, uuid).await,
         (Resource::Pings(uuid), Verb::Get) => {
             // Access comes before any tag.
-            let check = call.check(CheckRef::Uuid(uuid))?;
+            let check = call.check(CheckRef::Uuid(uuid)).await?;
             tagged(&call, pings::list(&call, check)).await
         }
         (Resource::PingBody(uuid, n), Verb::Get) => pings::body(&call, uuid, n).await,
@@ -188,35 +195,25 @@ impl Call<'_> {
         &self.door.handle
     }
 
-    fn view(&self) -> View<'_> {
-        View { base_url: self.door.config.base_url.as_str(), version: self.version, read_only: self.caller.read_only }
+    fn view(&self) -> View {
+        View { base_url: self.door.config.base_url.clone(), version: self.version, read_only: self.caller.read_only }
     }
 
     /// The check in the caller's project. A UUID of another project is denied. A unique key of another project is unknown.
-    fn check(&self, check: CheckRef) -> Result<Check, Fault> {
+    async fn check(&self, check: CheckRef) -> Result<Check, Fault> {
         let (handle, project) = (self.handle(), self.caller.project);
-        let mut found = None;
-        match check {
-            CheckRef::Uuid(uuid) => found = handle.state().check_by_uuid(uuid).cloned(),
-            CheckRef::Unique(key) => handle.each_check(project, |check| {
-                if UniqueKey::of(check.uuid) == key {
-                    found = Some(check);
+        let uuid = match check {
+            CheckRef::Uuid(uuid) => uuid,
+            CheckRef::Unique(key) => match self.door.api.unique.get(handle, project, key) {
+                Some(uuid) => uuid,
+                None => {
+                    let (handle, unique) = (handle.clone(), Arc::clone(&self.door.api.unique));
+                    self.door.outgoing.run(move || unique.search(&handle, project, key)).await?.ok_or(Fault::NotFound)?
                 }
-            }),
-        }
-        let check = found.ok_or(Fault::NotFound)?;
+            },
+        };
+        let check = handle.state().check_by_uuid(uuid).cloned().ok_or(Fault::NotFound)?;
         if check.project == project { Ok(check) } else { Err(Fault::Forbidden) }
-    }
-
-    /// Reads from the file on a thread that may wait for the disk.
-    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static) -> Result<T, Fault> {
-        let handle = self.handle().clone();
-        // A read that panicked has been logged.
-        let read = self.door.blocking.run(move || read(&handle)).await.map_err(|NotDone| Fault::Unavailable)?;
-        read.map_err(|error| {
-            tracing::warn!("the database could not be read: {error}");
-            Fault::Unavailable
-        })
     }
 
     /// What a create or update request asks for of a check with these settings.
@@ -224,6 +221,13 @@ impl Call<'_> {
         let (document, version) = (std::mem::take(&mut self.document), self.version);
         let fields = self.door.work_on(self.length, move || CheckFields::parse(&document, version, &stored)).await?;
         Ok(fields?)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!("the database could not be read: {error}");
+        Self::Unavailable
     }
 }
 

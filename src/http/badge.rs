@@ -1,18 +1,23 @@
 //! Badges: how a check, a tag or a whole project is doing, for anyone who has the URL, as a picture or as JSON.
 
+mod counted;
 mod link;
 mod svg;
 mod width;
 
+use std::sync::Arc;
+
 use serde_json::json;
 use uuid::Uuid;
 
+use super::Door;
 use super::reply::{self, Fault, Reply};
 use super::route::{BadgePath, Format, States};
 use crate::domain::check::Check;
 use crate::domain::moment::Moment;
 use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
+pub(super) use counted::Counted;
 use link::is_signed;
 pub(super) use link::links;
 
@@ -95,12 +100,13 @@ struct Badge {
 }
 
 /// Answers a request to a badge URL.
-pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
+pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault> {
+    let handle = &door.handle;
     let (shown, states, format) = match path {
         BadgePath::Tag { badge_key, signature, states, tag, format } => {
             let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
             let signed = is_signed(&secret, &badge_key, tag.as_deref(), &signature);
-            (signed.then(|| of_project(handle, &badge_key, tag.as_deref())).flatten(), states, format)
+            (if signed { of_project(door, &badge_key, tag).await? } else { None }, states, format)
         }
         BadgePath::Check { states, badge, format } => (of_check(handle, badge), states, format),
         BadgePath::Unknown => return Err(Fault::NotFound),
@@ -109,17 +115,16 @@ pub(super) fn answer(handle: &Handle, path: BadgePath) -> Result<Reply, Fault> {
     Ok(Badge { label, counts, states, format }.reply())
 }
 
-/// The label and the counts of a tag, or of all checks of a project.
-fn of_project(handle: &Handle, badge_key: &str, tag: Option<&str>) -> Option<(String, Counts)> {
-    let project = handle.state().project_by_badge_key(badge_key)?;
-    let now = handle.now();
-    let mut counts = Counts::default();
-    handle.each_check(project, |check| {
-        if tag.is_none_or(|tag| check.settings.tags.contains(tag)) {
-            counts.add(&check, now);
-        }
-    });
-    Some((tag.unwrap_or(SITE_NAME).to_owned(), counts))
+/// The label and the counts of a tag, or of all checks of a project. They are counted anew when something may have changed.
+async fn of_project(door: &Door, badge_key: &str, tag: Option<Box<str>>) -> Result<Option<(String, Counts)>, Fault> {
+    let Some(project) = door.handle.state().project_by_badge_key(badge_key) else { return Ok(None) };
+    let label = tag.as_deref().unwrap_or(SITE_NAME).to_owned();
+    if let Some(counts) = door.counted.get(&door.handle, project, tag.as_deref()) {
+        return Ok(Some((label, counts)));
+    }
+    let (handle, counted) = (door.handle.clone(), Arc::clone(&door.counted));
+    let counts = door.outgoing.run(move || counted.count(&handle, project, tag)).await?;
+    Ok(Some((label, counts)))
 }
 
 /// The label and the counts of one check.

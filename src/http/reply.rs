@@ -2,18 +2,17 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL,
     CONNECTION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 
+use super::outgoing::Content;
 use crate::engine::command::{Refusal, Unavailable};
 
 /// An answer on its way out.
-pub(crate) type Reply = Response<Full<Bytes>>;
+pub(crate) type Reply = Response<Content>;
 
 /// What a connection over the limit is told before it is closed.
 pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
@@ -21,48 +20,48 @@ pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-A
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(Full::new(body.into()));
+fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Content>) -> Reply {
+    let mut reply = Response::new(body.into());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, content_type);
     reply
 }
 
 /// 200 with a JSON document.
-pub(crate) fn json(body: impl Into<Bytes>) -> Reply {
+pub(crate) fn json(body: impl Into<Content>) -> Reply {
     with(StatusCode::OK, JSON, body)
 }
 
 /// 201 with a JSON document.
-pub(crate) fn created_json(body: impl Into<Bytes>) -> Reply {
+pub(crate) fn created_json(body: impl Into<Content>) -> Reply {
     with(StatusCode::CREATED, JSON, body)
 }
 
 /// 200 with a text.
-pub(crate) fn text(body: impl Into<Bytes>) -> Reply {
+pub(crate) fn text(body: impl Into<Content>) -> Reply {
     with(StatusCode::OK, TEXT, body)
 }
 
 /// 201 with a text.
-pub(crate) fn created_text(body: impl Into<Bytes>) -> Reply {
+pub(crate) fn created_text(body: impl Into<Content>) -> Reply {
     with(StatusCode::CREATED, TEXT, body)
 }
 
 /// 200 with content of some other type.
-pub(crate) fn content(content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn content(content_type: &'static str, body: impl Into<Content>) -> Reply {
     with(StatusCode::OK, HeaderValue::from_static(content_type), body)
 }
 
 /// 204 without a body.
 pub(crate) fn no_content() -> Reply {
-    let mut reply = Response::new(Full::default());
+    let mut reply = Response::new(Content::from(""));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     reply
 }
 
 /// 301 to a relative location.
 pub(crate) fn moved(location: &str) -> Reply {
-    let mut reply = Response::new(Full::default());
+    let mut reply = Response::new(Content::from(""));
     *reply.status_mut() = StatusCode::MOVED_PERMANENTLY;
     set(&mut reply, LOCATION, location);
     reply
@@ -70,7 +69,7 @@ pub(crate) fn moved(location: &str) -> Reply {
 
 /// 304 for a client that has the current answer already.
 pub(crate) fn not_modified(tag: &str) -> Reply {
-    let mut reply = Response::new(Full::default());
+    let mut reply = Response::new(Content::from(""));
     *reply.status_mut() = StatusCode::NOT_MODIFIED;
     set(&mut reply, ETAG, tag);
     reply

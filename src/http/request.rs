@@ -1,6 +1,7 @@
 //! What every request must be like, and its URL: how long it may be, where the service lies in it, and its query.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{Request, Uri, Version};
@@ -33,9 +34,9 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Fault> {
 /// Where the service is reached, without a slash at the end; it may have a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseUrl {
-    text: Box<str>,
+    text: Arc<str>,
     /// The path within `text`: empty, or beginning with a slash and ending without one.
-    path: Box<str>,
+    path: Arc<str>,
 }
 
 /// Why a text is no base URL.

@@ -1,10 +1,14 @@
 //! Clients that treat a connection badly, and what others notice of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use overdue::domain::edit::Edit;
+use overdue::domain::text::Tags;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
+use uuid::Uuid;
 
+use crate::support::build::create_check;
 use crate::support::server::{Server, answer};
 
 const MIB: usize = 1 << 20;
@@ -131,5 +135,72 @@ async fn long_bodies_that_do_not_end_take_room_from_each_other_alone() {
         assert_eq!((slow.status, slow.header("connection")), (408, Some("close")));
     };
     tokio::time::timeout(Duration::from_secs(50), tried).await.unwrap();
+    server.stop().await;
+}
+
+/// Makes so many checks without the API.
+async fn many_checks(server: &Server, count: u128) {
+    let edit = Edit { tags: Some(Tags::parse("a b").unwrap()), ..Edit::default() };
+    let mut made = Vec::new();
+    for uuid in 1..=count {
+        made.push(server.handle.submit(create_check(server.main.id, uuid, edit.clone())).unwrap());
+        if made.len() == 4096 || uuid == count {
+            for made in made.drain(..) {
+                made.await.unwrap().unwrap().unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "it measures how long pings wait")]
+async fn long_lists_come_in_pieces_and_hold_no_ping_up() {
+    let server = Server::start().await;
+    many_checks(&server, 6000).await;
+    let began = Instant::now();
+    let list = server.api("GET", "/checks/", "").await;
+    let whole = began.elapsed();
+    assert_eq!(list.header("transfer-encoding"), Some("chunked"));
+    assert_eq!(list.json()["checks"].as_array().unwrap().len(), 6000);
+    let headers = [("X-Api-Key", server.main.rw.as_str()), ("If-None-Match", list.header("etag").unwrap())];
+    assert_eq!(server.send("GET", "/api/v3/checks/", &headers, b"").await.status, 304);
+    assert_eq!(server.api("HEAD", "/checks/", "").await.body, b"");
+    // The thread that answers pings does everything else here, reading the lists included.
+    let ping = format!("/ping/{}", Uuid::from_u128(1));
+    let mut lists: Vec<_> = Vec::new();
+    for _ in 0..8 {
+        let mut stream = server.connect().await;
+        let head = format!("GET /api/v3/checks/ HTTP/1.1\r\nHost: a\r\nX-Api-Key: {}\r\nConnection: close\r\n\r\n", server.main.rw);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        lists.push(tokio::spawn(answer(stream)));
+    }
+    let mut slowest = Duration::ZERO;
+    while !lists.iter().all(tokio::task::JoinHandle::is_finished) {
+        let began = Instant::now();
+        assert_eq!(server.get(&ping).await.status, 200);
+        slowest = slowest.max(began.elapsed());
+    }
+    for list in lists {
+        assert_eq!(list.await.unwrap().json()["checks"].as_array().unwrap().len(), 6000);
+    }
+    eprintln!("a list takes {whole:?}, a ping beside eight at most {slowest:?}");
+    assert!(slowest < whole.max(Duration::from_millis(100)), "{slowest:?}, {whole:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn badges_of_many_tags_come_in_pieces() {
+    let server = Server::start().await;
+    for first in 0..30 {
+        let tags: Vec<_> = (0..60).map(|second| format!("t{first}-{second}")).collect();
+        server.check(json!({ "tags": tags.join(" ") })).await;
+    }
+    let list = server.api("GET", "/badges/", "").await;
+    assert_eq!(list.header("transfer-encoding"), Some("chunked"));
+    let list = list.json();
+    let badges = list["badges"].as_object().unwrap();
+    assert_eq!(badges.len(), 1 + 30 * 60);
+    let last = badges["t29-59"]["json"].as_str().unwrap().strip_prefix(&server.base).unwrap();
+    assert_eq!(server.get(last).await.json()["total"], 1);
     server.stop().await;
 }

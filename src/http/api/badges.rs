@@ -1,21 +1,55 @@
 //! `/badges/`: the badge URLs of every tag of a project, and of the whole project.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::json;
+use std::collections::BTreeSet;
 
 use super::Call;
 use super::etag::List;
+use super::json::{Object, write_text};
+use crate::domain::ids::ProjectId;
+use crate::engine::Handle;
 use crate::http::badge;
+use crate::http::outgoing::PIECE;
 use crate::http::reply::Fault;
 
 /// The entry of the whole project; a tag of this name has none of its own.
 const WHOLE_PROJECT: &str = "*";
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
-    let (handle, project, base_url) = (call.handle(), call.caller.project, call.view().base_url);
+    let (handle, project, base_url) = (call.handle().clone(), call.caller.project, call.view().base_url);
     // The key may have been revoked with its project.
     let badge_key = handle.state().project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(Fault::WrongKey)?;
+    let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
+    let tags = call.door.outgoing.run(move || tags(&handle, project)).await?;
+    let (mut tags, mut begun) = (tags.into_iter(), false);
+    let write = move |out: &mut String| {
+        if !begun {
+            out.push_str("{\"badges\":{");
+        }
+        for tag in tags.by_ref() {
+            if std::mem::replace(&mut begun, true) {
+                out.push(',');
+            }
+            write_text(out, &tag);
+            out.push(':');
+            let mut object = Object::begin(out);
+            let mut links = badge::links(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
+            links.sort_unstable();
+            for (name, url) in links {
+                object.text(name, &url);
+            }
+            object.end();
+            if out.len() >= PIECE {
+                return true;
+            }
+        }
+        out.push_str("}}");
+        false
+    };
+    Ok(List { body: call.door.outgoing.clone().pieces(write).await?, until: None })
+}
+
+/// Every tag of a project, and what stands for all of it, sorted.
+fn tags(handle: &Handle, project: ProjectId) -> BTreeSet<String> {
     let mut tags = BTreeSet::from([WHOLE_PROJECT.to_owned()]);
     handle.each_check(project, |check| {
         for tag in check.settings.tags.iter() {
@@ -24,8 +58,5 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             }
         }
     });
-    let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-    let links = |tag: &str| badge::links(base_url, &secret, &badge_key, Some(tag).filter(|tag| *tag != WHOLE_PROJECT));
-    let badges: BTreeMap<_, _> = tags.iter().map(|tag| (tag, BTreeMap::from(links(tag)))).collect();
-    Ok(List { body: json!({ "badges": badges }).to_string(), until: None })
+    tags
 }

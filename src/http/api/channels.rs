@@ -13,5 +13,5 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let mut object = Object::begin(&mut body);
     object.with("channels", |out| write_array(out, channels, |channel, out| write_channel(out, channel)));
     object.end();
-    Ok(List { body, until: None })
+    Ok(List { body: body.into(), until: None })
 }

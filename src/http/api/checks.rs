@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::Uri;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::check_fields::CheckFields;
@@ -18,28 +21,87 @@ use crate::domain::text::Slug;
 use crate::engine::Handle;
 use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use crate::engine::state::State;
+use crate::http::outgoing::PIECE;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
 
 /// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
+/// Checks of a list that is written at once.
+const FEW_CHECKS: usize = 1024;
+/// Checks that all lists which are being written may hold: about 100 MB.
+const MOST_LISTED: usize = 400_000;
+/// How long a list waits for others.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
 const MOST_TAGS: usize = 20;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
-    let (handle, project, now) = (call.handle(), call.caller.project, call.now);
-    // Copies, so that no ping waits for the answer to be written.
-    let checks = Filter::of(&call.head.uri)?.checks(handle, project);
-    // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
-    let channels = channels(&handle.state(), project);
+    let (handle, project, now) = (call.handle().clone(), call.caller.project, call.now);
+    let filter = Filter::of(&call.head.uri)?;
+    let looked_at = handle.state().project(project).map_or(0, |project_state| project_state.checks.len());
+    let room = call.door.api.listed.take(looked_at).await?;
+    let (checks, channels, until) = call
+        .door
+        .outgoing
+        .run(move || {
+            // Copies, so that no ping waits for the answer to be written.
+            let checks = filter.checks(&handle, project);
+            let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
+            // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
+            (checks, channels(&handle.state(), project), until)
+        })
+        .await?;
     let view = call.view();
-    let mut body = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
-    let mut object = Object::begin(&mut body);
-    object.with("checks", |out| {
-        write_array(out, &checks, |check, out| view.write_check(out, check, Members::Read, &channels, now));
-    });
-    object.end();
-    Ok(List { body, until: checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min() })
+    let body = if checks.len() <= FEW_CHECKS {
+        let write = move || {
+            let _room = &room;
+            let mut out = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
+            let mut object = Object::begin(&mut out);
+            object.with("checks", |out| {
+                write_array(out, &checks, |check, out| view.write_check(out, check, Members::Shown, &channels, now));
+            });
+            object.end();
+            Ok(out)
+        };
+        call.door.outgoing.whole(write).await?
+    } else {
+        let (mut checks, mut begun) = (checks.into_iter(), false);
+        let write = move |out: &mut String| {
+            let _room = &room;
+            if !begun {
+                out.push_str("{\"checks\":[");
+            }
+            for check in checks.by_ref() {
+                if std::mem::replace(&mut begun, true) {
+                    out.push(',');
+                }
+                view.write_check(out, &check, Members::Shown, &channels, now);
+                if out.len() >= PIECE {
+                    return true;
+                }
+            }
+            out.push_str("]}");
+            false
+        };
+        call.door.outgoing.clone().pieces(write).await?
+    };
+    Ok(List { body, until })
+}
+
+/// How many checks lists hold copies of at the same time.
+pub(crate) struct Listed(Arc<Semaphore>);
+
+impl Listed {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_LISTED)))
+    }
+
+    /// Waits until a list may look at so many.
+    async fn take(&self, checks: usize) -> Result<OwnedSemaphorePermit, Fault> {
+        let taken = Arc::clone(&self.0).acquire_many_owned(checks.min(MOST_LISTED) as u32);
+        timeout(PATIENCE, taken).await.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)
+    }
 }
 
 /// Which checks a list is to have.
@@ -96,8 +158,8 @@ impl Filter {
     }
 }
 
-pub(super) fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    Ok(reply::json(written(call, &call.check(check)?, Members::Read, call.now)))
+pub(super) async fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
+    Ok(reply::json(written(call, &call.check(check).await?, Members::Shown, call.now)))
 }
 
 pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
@@ -108,21 +170,21 @@ pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
 }
 
 pub(super) async fn update(mut call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    let check = call.check(CheckRef::Uuid(uuid))?;
+    let check = call.check(CheckRef::Uuid(uuid)).await?;
     let CheckFields { edit, .. } = call.fields(Arc::clone(&check.settings)).await?;
     change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 
 pub(super) async fn pause(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Pause(call.check(CheckRef::Uuid(uuid))?.id)).await
+    change(&call, Command::Pause(call.check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
 pub(super) async fn resume(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::Resume(call.check(CheckRef::Uuid(uuid))?.id)).await
+    change(&call, Command::Resume(call.check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
 pub(super) async fn delete(call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
-    change(&call, Command::DeleteCheck(call.check(CheckRef::Uuid(uuid))?.id)).await
+    change(&call, Command::DeleteCheck(call.check(CheckRef::Uuid(uuid)).await?.id)).await
 }
 
 /// Has a command carried out that leaves a check to show.

@@ -10,11 +10,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Call, location};
 use crate::domain::moment::Moment;
+use crate::http::outgoing::Content;
 use crate::http::reply::{self, Fault, Reply};
 
 /// A list as it is at the moment of the call.
 pub(crate) struct List {
-    pub(crate) body: String,
+    pub(crate) body: Content,
     /// When it will change by time alone, if ever.
     pub(crate) until: Option<Moment>,
 }
@@ -28,7 +29,10 @@ pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<Li
     }
     let List { body, until } = list.await?;
     let mut reply = reply::json(body);
-    reply::set(&mut reply, ETAG, &seal.tag(call.now, until));
+    // A long list is read in parts. If something has changed between them, it is no state that ever was.
+    if seal == Seal::new(call)? {
+        reply::set(&mut reply, ETAG, &seal.tag(call.now, until));
+    }
     Ok(reply)
 }
 
@@ -36,6 +40,7 @@ pub(super) async fn tagged(call: &Call<'_>, list: impl Future<Output = Result<Li
 const ADDRESS_BYTES: usize = 8;
 
 /// The part of a tag that depends on the state, the caller's key and the address.
+#[derive(PartialEq, Eq)]
 struct Seal(String);
 
 impl Seal {

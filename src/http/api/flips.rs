@@ -18,22 +18,26 @@ const TIMES: RangeInclusive<i64> = 0..=10_000_000_000;
 const SECONDS: RangeInclusive<i64> = 0..=31_536_000;
 
 pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    let check = call.check(check)?;
+    let check = call.check(check).await?;
     let Window { from, until } = Window::of(&call.head.uri, call.now)?;
-    let flips = call.read(move |handle| handle.flips(&check, from)).await?;
-    let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
-    let mut out = String::new();
-    let write = |out: &mut String| write_array(out, shown, |(at, direction), out| write_flip(out, at, direction));
-    match call.version {
-        // As Healthchecks answers: clients of these versions look for the member.
-        Version::V1 | Version::V2 => {
-            let mut object = Object::begin(&mut out);
-            object.with("flips", write);
-            object.end();
+    let (handle, version) = (call.handle().clone(), call.version);
+    let body = call.door.outgoing.whole(move || {
+        let flips = handle.flips(&check, from)?;
+        let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
+        let mut out = String::new();
+        let write = |out: &mut String| write_array(out, shown, |(at, direction), out| write_flip(out, at, direction));
+        match version {
+            // As Healthchecks answers: clients of these versions look for the member.
+            Version::V1 | Version::V2 => {
+                let mut object = Object::begin(&mut out);
+                object.with("flips", write);
+                object.end();
+            }
+            Version::V3 => write(&mut out),
         }
-        Version::V3 => write(&mut out),
-    }
-    Ok(reply::json(out))
+        Ok(out)
+    });
+    Ok(reply::json(body.await?))
 }
 
 /// The flips that a query asks for.

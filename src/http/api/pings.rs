@@ -9,17 +9,21 @@ use crate::domain::check::Check;
 use crate::http::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
-    let uuid = check.uuid;
-    let pings = call.read(move |handle| handle.pings(&check)).await?;
-    let mut body = String::new();
-    let mut object = Object::begin(&mut body);
-    object.with("pings", |out| call.view().write_pings(out, uuid, &pings));
-    object.end();
-    Ok(List { body, until: None })
+    let (handle, view) = (call.handle().clone(), call.view());
+    let body = call.door.outgoing.whole(move || {
+        let pings = handle.pings(&check)?;
+        let mut body = String::new();
+        let mut object = Object::begin(&mut body);
+        object.with("pings", |out| view.write_pings(out, check.uuid, &pings));
+        object.end();
+        Ok(body)
+    });
+    Ok(List { body: body.await?, until: None })
 }
 
 pub(super) async fn body(call: &Call<'_>, uuid: Uuid, n: u64) -> Result<Reply, Fault> {
-    let check = call.check(CheckRef::Uuid(uuid))?;
-    let body = call.read(move |handle| handle.body(&check, n)).await?.ok_or(Fault::NotFound)?;
-    Ok(reply::content("text/plain", body))
+    let check = call.check(CheckRef::Uuid(uuid)).await?;
+    let handle = call.handle().clone();
+    let body = call.door.outgoing.whole(move || handle.body(&check, n)?.ok_or(Fault::NotFound));
+    Ok(reply::content("text/plain", body.await?))
 }

@@ -12,16 +12,17 @@ use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::ping::{self, Origin, Ping};
 use crate::domain::project::Channel;
+use crate::http::request::BaseUrl;
 use crate::http::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource, Route, States, Version};
 
 /// The channels of a project.
 pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;
 
 /// Whom an answer is written for.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    /// The address of the service, without a slash at the end.
-    pub(crate) base_url: &'a str,
+#[derive(Clone)]
+pub(crate) struct View {
+    /// The address of the service.
+    pub(crate) base_url: BaseUrl,
     /// The version of the API that was asked.
     pub(crate) version: Version,
     /// For a read-only key: nothing by which a check could be pinged or changed.
@@ -37,7 +38,7 @@ pub(crate) enum Members {
     Changed,
 }
 
-impl View<'_> {
+impl View {
     /// Writes a check as it is at `now`; `channels` are those of its project.
     pub(crate) fn write_check(&self, out: &mut String, check: &Check, members: Members, channels: &Channels, now: Moment) {
         let (settings, state, filters) = (&*check.settings, &check.state, check.settings.filters);
@@ -92,7 +93,7 @@ impl View<'_> {
 
     fn write_url(&self, object: &mut Object<'_>, name: &str, route: &Route) {
         object.plain(name, |out| {
-            out.push_str(self.base_url);
+            out.push_str(self.base_url.as_str());
             route.write(out);
         });
     }
@@ -129,7 +130,7 @@ impl View<'_> {
             object.number("duration", format_args!("{}.{:02}", hundredths / 100, hundredths % 100));
         }
         object.plain_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
-            out.push_str(self.base_url);
+            out.push_str(self.base_url.as_str());
             self.api(Resource::PingBody(check, n)).write(out);
         });
         object.end();

@@ -202,5 +202,24 @@ fn parse(answer: &[u8]) -> Answer {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let headers = lines.map(|line| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap()).collect();
-    Answer { status, headers, body: answer[end + 4..].to_vec() }
+    let mut answer = Answer { status, headers, body: answer[end + 4..].to_vec() };
+    if answer.header("transfer-encoding") == Some("chunked") {
+        answer.body = dechunked(&answer.body);
+    }
+    answer
+}
+
+/// The content of chunks, which must all be there.
+fn dechunked(mut chunks: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|window| window == b"\r\n").expect("a line");
+        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        let rest = &chunks[end + 2..];
+        if length == 0 && !rest.is_empty() {
+            return content;
+        }
+        content.extend_from_slice(&rest[..length]);
+        chunks = &rest[length + 2..];
+    }
 }

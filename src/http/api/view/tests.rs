@@ -14,14 +14,16 @@ use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 const NOON: Moment = Moment::from_micros(1_795_176_000_900_000);
-const VIEW: View<'_> = View { base_url: "http://h/sub", version: Version::V3, read_only: false };
+fn view() -> View {
+    View { base_url: "http://h/sub".parse().unwrap(), version: Version::V3, read_only: false }
+}
 
 fn check(settings: Settings, state: CheckState) -> Check {
     let (uuid, badge) = (Uuid::from_u128(0xabcd << 112 | 1), Uuid::from_u128(2));
     Check { id: CheckId(1), uuid, badge, project: ProjectId(1), settings: Arc::new(settings), state }
 }
 
-fn shown(view: View<'_>, check: &Check, members: Members, channels: &Channels, now: Moment) -> Value {
+fn shown(view: &View, check: &Check, members: Members, channels: &Channels, now: Moment) -> Value {
     let mut out = String::new();
     view.write_check(&mut out, check, members, channels, now);
     serde_json::from_str(&out).unwrap()
@@ -67,23 +69,23 @@ fn a_simple_check_has_every_member() {
         "channels": "00000000-0000-0000-0000-00000000000a,00000000-0000-0000-0000-00000000000b",
         "timeout": 86400,
     });
-    assert_eq!(shown(VIEW, &check(full(), state), Members::Changed, &channels, NOON), wanted);
+    assert_eq!(shown(&view(), &check(full(), state), Members::Changed, &channels, NOON), wanted);
 }
 
 #[test]
 fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
     let check = check(full(), CheckState::new(NOON));
     let names =
-        |view, members| shown(view, &check, members, &Channels::new(), NOON).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let all = names(VIEW, Members::Changed);
+        |view, members| shown(&view, &check, members, &Channels::new(), NOON).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let all = names(view(), Members::Changed);
     let less = |gone: &[&str]| all.iter().filter(|name| !gone.contains(&name.as_str())).cloned().collect::<Vec<_>>();
-    assert_eq!(names(VIEW, Members::Read), less(&["subject", "subject_fail"]));
+    assert_eq!(names(view(), Members::Shown), less(&["subject", "subject_fail"]));
     let mut read_only = less(&["subject", "subject_fail", "uuid", "ping_url", "update_url", "pause_url", "resume_url", "channels"]);
     read_only.push("unique_key".to_owned());
     read_only.sort();
-    let view = View { read_only: true, ..VIEW };
-    assert_eq!(names(view, Members::Read), read_only);
-    let value = shown(view, &check, Members::Read, &Channels::new(), NOON);
+    let view = View { read_only: true, ..view() };
+    assert_eq!(names(view.clone(), Members::Shown), read_only);
+    let value = shown(&view, &check, Members::Shown, &Channels::new(), NOON);
     // printf abcd000000000000 | sha1sum
     assert_eq!(value["unique_key"], "bb18d1ecfb16e272a796718616e96a594db896ce");
     assert!(!value.to_string().contains("abcd0000-0000"));
@@ -92,7 +94,7 @@ fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
 #[test]
 fn subjects_are_the_keywords_while_subjects_are_searched() {
     let settings = Settings { filters: Filters::default(), ..full() };
-    let value = shown(VIEW, &check(settings, CheckState::new(NOON)), Members::Changed, &Channels::new(), NOON);
+    let value = shown(&view(), &check(settings, CheckState::new(NOON)), Members::Changed, &Channels::new(), NOON);
     assert_eq!((&value["subject"], &value["subject_fail"], &value["success_kw"]), (&json!(""), &json!(""), &json!("ok")));
 }
 
@@ -100,7 +102,7 @@ fn subjects_are_the_keywords_while_subjects_are_searched() {
 fn a_schedule_takes_the_place_of_the_period() {
     let schedule = Some(Arc::new(Schedule::parse("0 5 * * *").unwrap()));
     let settings = Settings { schedule, tz: Timezone::parse("Europe/Riga").unwrap(), post_only: true, ..Settings::default() };
-    let value = shown(VIEW, &check(settings, CheckState::new(NOON)), Members::Read, &Channels::new(), NOON);
+    let value = shown(&view(), &check(settings, CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
     assert_eq!((&value["schedule"], &value["tz"], &value["methods"]), (&json!("0 5 * * *"), &json!("Europe/Riga"), &json!("POST")));
     assert_eq!(value.get("timeout"), None);
 }
@@ -112,7 +114,7 @@ fn version_1_says_when_a_check_is_running() {
     for status in [Status::New, Status::Up, Status::Down, Status::Paused] {
         let check = check(Settings::default(), CheckState { status, run, ..CheckState::new(NOON) });
         let seen = |version, now| {
-            let value = shown(View { version, ..VIEW }, &check, Members::Read, &Channels::new(), now);
+            let value = shown(&View { version, ..view() }, &check, Members::Shown, &Channels::new(), now);
             assert_eq!(value["started"], true);
             value["status"].as_str().unwrap().to_owned()
         };
@@ -126,7 +128,8 @@ fn version_1_says_when_a_check_is_running() {
 
 #[test]
 fn addresses_lead_to_the_version_that_was_asked() {
-    let value = shown(View { version: Version::V1, ..VIEW }, &check(full(), CheckState::new(NOON)), Members::Read, &Channels::new(), NOON);
+    let value =
+        shown(&View { version: Version::V1, ..view() }, &check(full(), CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
     assert_eq!(value["pause_url"], "http://h/sub/api/v1/checks/abcd0000-0000-0000-0000-000000000001/pause");
     assert_eq!(value["ping_url"], "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001");
 }
@@ -147,7 +150,7 @@ fn pings_show_what_was_logged() {
     let done = NOON.plus_micros(1_005_000);
     let pings = [ping(3, Kind::Log, done, 0), ping(2, Kind::Fail, done, 5), ping(1, Kind::Start, NOON, 0)];
     let mut out = String::new();
-    VIEW.write_pings(&mut out, Uuid::from_u128(1), &pings);
+    view().write_pings(&mut out, Uuid::from_u128(1), &pings);
     let entry = |n: u64| json!({"n": n, "scheme": "https", "method": "POST", "remote_addr": "192.0.2.7", "ua": "curl \"8\"", "body_url": null, "rid": null});
     let mut wanted = [entry(3), entry(2), entry(1)];
     let rid = "00000000-0000-0000-0000-00000000000e";
