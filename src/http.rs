@@ -36,7 +36,7 @@ use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
 pub use route::creating_ping_url;
-use traffic::{Counted, Traffic};
+use wire::Paced;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ impl Server {
                 .half_close(true)
                 // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
                 .max_buf_size(HEADER_BYTES)
-                .serve_connection(TokioIo::new(tokio::io::join(reading, writing)), service);
+                .serve_connection(TokioIo::new(tokio::io::join(reading, Paced::new(writing))), service);
             tokio::pin!(connection);
             tokio::select! {
                 ended = connection.as_mut() => ended,

@@ -1,8 +1,24 @@
-//! The bytes of a connection on their way: whoever was refused while it was still sending is let finish, so that it reads why.
+//! The bytes of a connection on their way: whoever reads too slowly is cut off, and whoever was refused while it was still sending is let
+//! finish, so that it reads why.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::net::tcp::WriteHalf;
+use tokio::time::{Sleep, sleep};
+
+/// Bytes of an answer that a client takes in each second in which it is waited for.
+const LEAST_A_SECOND: usize = 10_000;
+/// Seconds that it may be behind.
+const BEHIND: usize = 30;
+const SECOND: Duration = Duration::from_secs(1);
+/// Bytes that the system may hold of a long answer and not have sent yet. It would take megabytes, and nobody could tell for minutes
+/// whether the client reads.
+const UNSENT: u32 = 64 << 10;
 
 /// How long what a refused client still sends is read and dropped.
 const LINGER_TIME: Duration = Duration::from_secs(2);
@@ -26,4 +42,131 @@ pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
     };
     // It was told to stop. Whether it did makes no difference any more.
     let _ = tokio::time::timeout(LINGER_TIME, reading).await;
+}
+
+/// Where answers are written.
+pub(super) trait Sink: AsyncWrite + Unpin {
+    /// Has the system hold no more than [`UNSENT`] bytes.
+    fn limit_unsent(&self);
+}
+
+impl Sink for WriteHalf<'_> {
+    fn limit_unsent(&self) {
+        let stream: &tokio::net::TcpStream = self.as_ref();
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
+            tracing::debug!("a connection has no limit for what is not sent: {error}");
+        }
+    }
+}
+
+/// Writes to a client, as long as it reads fast enough. While nothing is written, or what is written is taken at once, no time counts.
+pub(super) struct Paced<W> {
+    sink: W,
+    /// Bytes that the client may still be behind.
+    credit: usize,
+    /// Set while the client is waited for: when the next second is over.
+    waiting: Option<Pin<Box<Sleep>>>,
+    is_limited: bool,
+}
+
+impl<W: Sink> Paced<W> {
+    pub(super) fn new(sink: W) -> Self {
+        Self { sink, credit: BEHIND * LEAST_A_SECOND, waiting: None, is_limited: false }
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        length: usize,
+        write: impl FnOnce(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        // Most answers are short.
+        if length >= UNSENT as usize / 2 && !std::mem::replace(&mut self.is_limited, true) {
+            self.sink.limit_unsent();
+        }
+        if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
+            self.waiting = None;
+            self.credit = (self.credit + written.as_ref().map_or(0, |bytes| *bytes)).min(BEHIND * LEAST_A_SECOND);
+            return Poll::Ready(written);
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(SECOND)));
+        while waiting.as_mut().poll(cx).is_ready() {
+            let Some(credit) = self.credit.checked_sub(LEAST_A_SECOND) else {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
+            };
+            self.credit = credit;
+            let next = waiting.deadline() + SECOND;
+            waiting.as_mut().reset(next);
+        }
+        Poll::Pending
+    }
+}
+
+impl<W: Sink> AsyncWrite for Paced<W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.write(cx, bytes.len(), |sink, cx| sink.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let length = bytes.iter().map(|bytes| bytes.len()).sum();
+        self.write(cx, length, |sink, cx| sink.poll_write_vectored(cx, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.sink.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.sink).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.sink).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    impl Sink for DuplexStream {
+        fn limit_unsent(&self) {}
+    }
+
+    /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of seconds.
+    async fn taken(bytes: usize, seconds: u64) -> usize {
+        let (sink, mut client) = duplex(1000);
+        let reading = tokio::spawn(async move {
+            let (mut all, mut some) = (0, vec![0; bytes]);
+            loop {
+                sleep(Duration::from_secs(seconds)).await;
+                let mut left = bytes;
+                while left > 0 {
+                    match client.read(&mut some[..left]).await {
+                        Ok(read @ 1..) => (all, left) = (all + read, left - read),
+                        _ => return all,
+                    }
+                }
+            }
+        });
+        let mut sink = Paced::new(sink);
+        // An answer before it that is not waited for, and a long time between them.
+        sink.write_all(&[0; 1000]).await.unwrap();
+        sleep(Duration::from_secs(600)).await;
+        let _ = sink.write_all(&[0; 1_000_000]).await;
+        drop(sink);
+        reading.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_reads_too_slowly_is_cut_off() {
+        for (bytes, seconds) in [(100_000, 1), (10_001, 1), (100_010, 10), (290_000, 28)] {
+            assert_eq!(taken(bytes, seconds).await, 1_001_000, "{bytes} in {seconds} s");
+        }
+        for (bytes, seconds) in [(1, 1), (4000, 1), (40_000, 10), (1, 60)] {
+            assert!(taken(bytes, seconds).await < 400_000, "{bytes} in {seconds} s");
+        }
+    }
 }
