@@ -10,6 +10,7 @@ mod places;
 mod reply;
 mod request;
 mod route;
+mod traffic;
 mod wire;
 
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
 pub use route::creating_ping_url;
+use traffic::Traffic;
 use wire::Paced;
 
 /// What the door is told once, at start.
@@ -77,6 +79,8 @@ const UNREAD_TIME: Duration = Duration::from_secs(60);
 /// Bytes of a request's header that are taken. hyper reads in steps, so some longer headers pass. Twice as many are answered 431.
 const HEADER_BYTES: usize = 64 << 10;
 
+/// A database that has not answered by then does not answer.
+const PROBE_TIME: Duration = Duration::from_secs(5);
 /// Bytes that are worked on where pings are answered.
 const FEW_BYTES: usize = 4 << 10;
 
@@ -119,14 +123,14 @@ impl Server {
         // No limit here: a connection that finds no place is accepted and told so.
         accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let exempt = client::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
-            let Some((counted, room)) = self.0.places.find((!exempt).then_some(peer.ip())) else {
+            let Some((guest, room)) = self.0.places.find((!exempt).then_some(peer.ip())) else {
                 overload(&stream);
                 return None;
             };
             let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
-                let Some(_place) = counted.take(room).await else { return overload(&stream) };
-                let line = Arc::clone(&counted.line);
+                let Some(_place) = guest.take(room).await else { return overload(&stream) };
+                let line = Arc::clone(&guest.line);
                 if let Err(error) = threads.run(stream, move |stream| server.connection(stream, peer, line, stop)).await {
                     tracing::warn!("a connection could not be handed to its thread: {error}");
                 }
@@ -139,11 +143,11 @@ impl Server {
         // An answer is written in one piece. Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         close_unread(&stream, UNREAD_TIME);
-        let lingers = AtomicBool::new(false);
+        let (traffic, lingers) = (Traffic::default(), AtomicBool::new(false));
         let (reading, writing) = stream.split();
         let service = service_fn(async |request| {
             line.busy.store(true, Ordering::Relaxed);
-            let mut reply = reply::never_sniffed(self.answer(request, peer).await);
+            let mut reply = reply::never_sniffed(traffic.during(self.answer(request, peer)).await);
             reply.body_mut().keep_busy(&line);
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
@@ -158,13 +162,16 @@ impl Server {
                 .half_close(true)
                 // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
                 .max_buf_size(HEADER_BYTES)
-                .serve_connection(TokioIo::new(tokio::io::join(reading, Paced::new(writing))), service);
+                .serve_connection(TokioIo::new(tokio::io::join(reading, Paced::new(writing, &traffic))), service);
             tokio::pin!(connection);
             tokio::select! {
                 ended = connection.as_mut() => ended,
                 () = stopped(&mut stop) => {
                     connection.as_mut().graceful_shutdown();
-                    connection.await
+                    tokio::select! {
+                        ended = connection.as_mut() => ended,
+                        () = traffic.quiet() => return,
+                    }
                 }
                 () = line.ended() => {
                     connection.as_mut().graceful_shutdown();
@@ -239,7 +246,8 @@ impl Door {
     /// Whether the database answers and takes writes.
     pub(crate) async fn is_healthy(&self) -> bool {
         let probing = self.handle.clone();
-        self.handle.is_writable() && self.outgoing.run(move || probing.probe().is_ok()).await == Ok(true)
+        let probe = self.outgoing.run(move || probing.probe().is_ok());
+        self.handle.is_writable() && tokio::time::timeout(PROBE_TIME, probe).await == Ok(Ok(true))
     }
 
     /// Works on so many bytes: here if they are few, otherwise where no ping waits for it.

@@ -10,7 +10,7 @@
 //! | 8 | [`cli`] | every subcommand and flag, once: help, env name, default |
 //! | 7 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
 //! | 6 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
-//! | 5 | [`manage`] | projects, keys and channels: found, made, changed, removed; their names and secrets are drawn here |
+//! | 5 | [`manage`] | projects, keys, channels and checks: found, made, changed, removed; their names and secrets are drawn here |
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`] | what the doors share: accepting connections, the threads that run those of HTTP, and the threads for what takes long |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
+use crate::admin;
 use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
@@ -117,7 +118,7 @@ async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot:
     let cores = available_parallelism().map_or(1, NonZero::get);
     let threads = ConnectionThreads::start(cores, &handle).map_err(ServeError::System)?;
     let blocking = BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?;
-    let mut doors = doors.serve(&handle, config, threads, blocking, &stopped);
+    let mut doors = doors.serve(admin, &handle, config, threads, blocking, &stopped);
     tell_supervisor(NotifyState::Ready);
 
     let failure = tokio::select! {

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::accept::{Addresses, accept};
+use crate::blocking_threads::BlockingThreads;
 use crate::engine::Handle;
 use address::Domain;
 use budget::MessageBudget;
@@ -44,6 +45,7 @@ pub struct Server(Arc<Door>);
 
 struct Door {
     handle: Handle,
+    blocking: Arc<BlockingThreads>,
     config: Config,
     sessions: Arc<Semaphore>,
     addresses: Addresses,
@@ -52,10 +54,11 @@ struct Door {
 }
 
 impl Server {
-    /// A door to this engine.
-    pub fn new(handle: Handle, config: Config) -> Self {
+    /// A door to this engine, which has long messages read by these threads.
+    pub fn new(handle: Handle, blocking: Arc<BlockingThreads>, config: Config) -> Self {
         Self(Arc::new(Door {
             handle,
+            blocking,
             config,
             sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
             addresses: Addresses::new(SESSIONS_OF_ADDRESS_MAX),

@@ -1,7 +1,7 @@
 //! Who has a connection: at most so many at once and from one address, and when all are taken, an idle one ends for a new one.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,13 +9,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::accept::{Addresses, Counted};
+
 /// How long a new connection waits for the end of an idle one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// All places for connections.
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    per_address: usize,
+    addresses: Addresses,
     taken: Mutex<Taken>,
 }
 
@@ -27,8 +29,6 @@ struct Taken {
     next: u64,
     /// Where the search for an idle connection goes on.
     hand: u64,
-    /// Connections of each address that has any. Exempt ones are not here.
-    of_address: HashMap<IpAddr, usize>,
 }
 
 /// What a connection tells, and is told, while it is open.
@@ -55,11 +55,11 @@ impl Line {
     }
 }
 
-/// A connection that counts; it counts until this is dropped.
-pub(super) struct Counted {
+/// A connection that may be asked to end until this is dropped.
+pub(super) struct Guest {
     places: Arc<Places>,
     number: u64,
-    address: Option<IpAddr>,
+    _counted: Option<Counted>,
     pub(super) line: Arc<Line>,
 }
 
@@ -73,16 +73,16 @@ pub(super) enum Room {
 impl Places {
     /// `most` places, of which one address may have `per_address`.
     pub(super) fn new(most: usize, per_address: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(most)), per_address, taken: Mutex::default() }
+        Self { free: Arc::new(Semaphore::new(most)), addresses: Addresses::new(per_address), taken: Mutex::default() }
     }
 
     /// Finds a place for a connection, unless its address has too many, or all are taken and none is idle. `None` is an exempt address.
-    pub(super) fn find(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Counted, Room)> {
-        let address = address.map(network);
+    pub(super) fn find(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Guest, Room)> {
+        let counted = match address {
+            Some(address) => Some(self.addresses.count(address)?),
+            None => None,
+        };
         let mut taken = self.locked();
-        if address.is_some_and(|address| taken.of_address.get(&address).is_some_and(|count| *count >= self.per_address)) {
-            return None;
-        }
         let room = match Arc::clone(&self.free).try_acquire_owned() {
             Ok(place) => Room::Free(place),
             Err(_) => {
@@ -90,13 +90,10 @@ impl Places {
                 Room::Soon
             }
         };
-        if let Some(address) = address {
-            *taken.of_address.entry(address).or_default() += 1;
-        }
         let (number, line) = (taken.next, Arc::<Line>::default());
         taken.next += 1;
         taken.lines.insert(number, Arc::clone(&line));
-        Some((Counted { places: Arc::clone(self), number, address, line }, room))
+        Some((Guest { places: Arc::clone(self), number, _counted: counted, line }, room))
     }
 
     fn locked(&self) -> MutexGuard<'_, Taken> {
@@ -115,7 +112,7 @@ impl Taken {
     }
 }
 
-impl Counted {
+impl Guest {
     /// Waits for the place. `None`: it has not become free in time.
     pub(super) async fn take(&self, room: Room) -> Option<OwnedSemaphorePermit> {
         match room {
@@ -125,26 +122,9 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for Guest {
     fn drop(&mut self) {
-        let mut taken = self.places.locked();
-        taken.lines.remove(&self.number);
-        if let Some(address) = self.address
-            && let Some(count) = taken.of_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                taken.of_address.remove(&address);
-            }
-        }
-    }
-}
-
-/// What counts as one address: of IPv6 a network of 64 bits, since a single client has as many.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
+        self.places.locked().lines.remove(&self.number);
     }
 }
 
@@ -152,29 +132,13 @@ fn network(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn place(places: &Arc<Places>, address: &str) -> Option<Counted> {
-        let (counted, room) = places.find(Some(address.parse().unwrap()))?;
+    fn place(places: &Arc<Places>, address: &str) -> Option<Guest> {
+        let (guest, room) = places.find(Some(address.parse().unwrap()))?;
         // The place itself is never given back here.
         if let Room::Free(place) = room {
             place.forget();
         }
-        Some(counted)
-    }
-
-    #[test]
-    fn an_address_has_so_many_places() {
-        let places = Arc::new(Places::new(100, 2));
-        let same = ["10.0.0.1", "::ffff:10.0.0.1"].map(|address| place(&places, address).unwrap());
-        assert!(place(&places, "10.0.0.1").is_none());
-        let network = ["2001:db8::1", "2001:db8::ffff:0:0:1"].map(|address| place(&places, address).unwrap());
-        assert!(place(&places, "2001:db8:0:0:1::").is_none());
-        assert!(place(&places, "2001:db8:0:1::1").is_some() && place(&places, "10.0.0.2").is_some());
-        for _ in 0..10 {
-            assert!(places.find(None).is_some(), "who is exempt has no limit");
-        }
-        drop((same, network));
-        assert!(place(&places, "10.0.0.1").is_some() && place(&places, "2001:db8::1").is_some());
-        assert!(places.locked().of_address.is_empty() && places.locked().lines.is_empty());
+        Some(guest)
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::tcp::WriteHalf;
 use tokio::time::{Sleep, sleep};
+
+use super::traffic::Traffic;
 
 /// Bytes of an answer that a client takes in each second in which it is waited for.
 const LEAST_A_SECOND: usize = 10_000;
@@ -60,8 +63,9 @@ impl Sink for WriteHalf<'_> {
 }
 
 /// Writes to a client, as long as it reads fast enough. While nothing is written, or what is written is taken at once, no time counts.
-pub(super) struct Paced<W> {
+pub(super) struct Paced<'a, W> {
     sink: W,
+    traffic: &'a Traffic,
     /// Bytes that the client may still be behind.
     credit: usize,
     /// Set while the client is waited for: when the next second is over.
@@ -69,9 +73,9 @@ pub(super) struct Paced<W> {
     is_limited: bool,
 }
 
-impl<W: Sink> Paced<W> {
-    pub(super) fn new(sink: W) -> Self {
-        Self { sink, credit: BEHIND * LEAST_A_SECOND, waiting: None, is_limited: false }
+impl<'a, W: Sink> Paced<'a, W> {
+    pub(super) fn new(sink: W, traffic: &'a Traffic) -> Self {
+        Self { sink, traffic, credit: BEHIND * LEAST_A_SECOND, waiting: None, is_limited: false }
     }
 
     fn write(
@@ -86,7 +90,10 @@ impl<W: Sink> Paced<W> {
         }
         if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
             self.waiting = None;
-            self.credit = (self.credit + written.as_ref().map_or(0, |bytes| *bytes)).min(BEHIND * LEAST_A_SECOND);
+            let bytes = written.as_ref().map_or(0, |bytes| *bytes);
+            self.credit = (self.credit + bytes).min(BEHIND * LEAST_A_SECOND);
+            // A usize fits a u64 on every target.
+            self.traffic.written.fetch_add(bytes as u64, Ordering::Relaxed);
             return Poll::Ready(written);
         }
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(SECOND)));
@@ -102,7 +109,7 @@ impl<W: Sink> Paced<W> {
     }
 }
 
-impl<W: Sink> AsyncWrite for Paced<W> {
+impl<W: Sink> AsyncWrite for Paced<'_, W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.write(cx, bytes.len(), |sink, cx| sink.poll_write(cx, bytes))
     }
@@ -151,7 +158,8 @@ mod tests {
                 }
             }
         });
-        let mut sink = Paced::new(sink);
+        let traffic = Traffic::default();
+        let mut sink = Paced::new(sink, &traffic);
         // An answer before it that is not waited for, and a long time between them.
         sink.write_all(&[0; 1000]).await.unwrap();
         sleep(Duration::from_secs(600)).await;

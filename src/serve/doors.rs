@@ -58,6 +58,7 @@ impl Doors {
     /// Answers until `stopped` holds true and each door has drained.
     pub(super) fn serve(
         self,
+        admin: admin::Socket,
         handle: &Handle,
         config: Config,
         threads: ConnectionThreads,
@@ -67,13 +68,14 @@ impl Doors {
         let Config { trusted_proxies, api_rate, connections_per_address, .. } = config;
         let mut running = JoinSet::new();
         let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, connections_per_address };
-        let (server, threads) = (http::Server::new(handle.clone(), Arc::new(blocking), config), Arc::new(threads));
+        let (blocking, threads) = (Arc::new(blocking), Arc::new(threads));
+        let server = http::Server::new(handle.clone(), Arc::clone(&blocking), config);
         for (listener, address) in self.http {
             tracing::info!(%address, "listening for HTTP");
             running.spawn(server.clone().serve(listener, Arc::clone(&threads), stopped.clone()));
         }
         if let Some((listeners, config)) = self.mail {
-            let server = smtp::Server::new(handle.clone(), config);
+            let server = smtp::Server::new(handle.clone(), blocking, config);
             for (listener, address) in listeners {
                 tracing::info!(%address, "listening for mail");
                 running.spawn(server.clone().serve(listener, stopped.clone()));

@@ -11,6 +11,7 @@ use tracing::Level;
 
 use super::dialogue::Envelope;
 use super::message::Searchable;
+use crate::blocking_threads::{BlockingThreads, NotDone};
 use crate::domain::check::Settings;
 use crate::domain::ping::{Method, Origin, Scheme, kept_ua};
 use crate::engine::Handle;
@@ -29,15 +30,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Logs the pings of a message: all of them, or none. True when they are on disk; those that name no check are left out, so that the
 /// sender does not learn which checks there are.
-pub(super) async fn log(handle: &Handle, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
+pub(super) async fn log(handle: &Handle, blocking: &BlockingThreads, readers: &Semaphore, peer: IpAddr, envelope: Envelope) -> bool {
     let Envelope { sender, targets, message } = envelope;
     let body = Bytes::from(message);
     // Never closed.
     let Ok(reader) = readers.acquire().await else { return false };
     // Reading a large message takes a while. If it panics, the message is still a ping.
     let (reading, whole, named) = (handle.clone(), body.clone(), targets.clone());
-    let read = tokio::task::spawn_blocking(move || signals(&reading, peer, &whole, &named)).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a mail could not be read and is not searched for keywords");
+    let read = blocking.run(move || signals(&reading, peer, &whole, &named)).await.unwrap_or_else(|NotDone| {
+        tracing::error!("a mail could not be read and is not searched for keywords");
         let nothing = Signal::Email { subject: "".into(), text: "".into(), said: None };
         vec![nothing; targets.len()]
     });
@@ -125,7 +126,8 @@ mod tests {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let (handle, mut writer) = full();
         let waiting = handle.clone();
-        let logging = tokio::spawn(async move { log(&waiting, &Semaphore::new(1), peer, envelope()).await });
+        let logging =
+            tokio::spawn(async move { log(&waiting, &BlockingThreads::start(1).unwrap(), &Semaphore::new(1), peer, envelope()).await });
         sleep(Duration::from_secs(1)).await;
         assert!(writer.step(false).unwrap());
         sleep(2 * PAUSE).await;
@@ -133,6 +135,6 @@ mod tests {
         assert!(logging.await.unwrap());
 
         let (handle, _writer) = full();
-        assert!(!log(&handle, &Semaphore::new(1), peer, envelope()).await);
+        assert!(!log(&handle, &BlockingThreads::start(1).unwrap(), &Semaphore::new(1), peer, envelope()).await);
     }
 }

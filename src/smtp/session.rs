@@ -148,7 +148,7 @@ impl Session {
                     replies.push_str(&reply);
                 }
                 Step::Deliver(envelope) => {
-                    let logged = deliver::log(&self.door.handle, &self.door.readers, self.peer, envelope).await;
+                    let logged = deliver::log(&self.door.handle, &self.door.blocking, &self.door.readers, self.peer, envelope).await;
                     let reply = Dialogue::delivered(logged);
                     self.tell_refusal(&reply);
                     replies.push_str(&reply);

@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use uuid::Uuid;
 
 use crate::support::build::create_check;
-use crate::support::server::Server;
+use crate::support::server::{Server, blocking};
 
 const DOMAIN: &str = "ping.example.org";
 
@@ -47,7 +47,7 @@ async fn service(certificate: Option<Certificate>) -> Service {
     let addr = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     let config = Config { domain: Domain::parse(DOMAIN).unwrap(), certificate };
-    let door = tokio::spawn(smtp::Server::new(server.handle.clone(), config).serve(listener, stopped));
+    let door = tokio::spawn(smtp::Server::new(server.handle.clone(), blocking(), config).serve(listener, stopped));
     Service { server, addr, stop, door }
 }
 

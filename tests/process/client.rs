@@ -49,6 +49,12 @@ impl Client {
         self.receive()
     }
 
+    pub fn post_with(&mut self, path: &str, key: &str, body: &[u8]) -> io::Result<Response> {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.send(&[head.as_bytes(), body].concat())?;
+        self.receive()
+    }
+
     pub fn get(&mut self, path: &str, key: &str) -> io::Result<Response> {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\n\r\n").as_bytes())?;
         self.receive()

@@ -23,3 +23,4 @@ mod process;
 mod resources;
 mod shutdown;
 mod start;
+mod threads;

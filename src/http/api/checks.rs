@@ -59,7 +59,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             let mut out = String::with_capacity(CHECK_BYTES * (checks.len() + 1));
             let mut object = Object::begin(&mut out);
             object.with("checks", |out| {
-                write_array(out, &checks, |check, out| view.write_check(out, check, Members::Shown, &channels, now));
+                write_array(out, &checks, |check, out| view.write_check(out, check, Members::Read, &channels, now));
             });
             object.end();
             Ok(out)
@@ -76,7 +76,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
                 if std::mem::replace(&mut begun, true) {
                     out.push(',');
                 }
-                view.write_check(out, &check, Members::Shown, &channels, now);
+                view.write_check(out, &check, Members::Read, &channels, now);
                 if out.len() >= PIECE {
                     return true;
                 }
@@ -159,7 +159,7 @@ impl Filter {
 }
 
 pub(super) async fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
-    Ok(reply::json(written(call, &call.check(check).await?, Members::Shown, call.now)))
+    Ok(reply::json(written(call, &call.check(check).await?, Members::Read, call.now)))
 }
 
 pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {

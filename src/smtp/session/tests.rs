@@ -48,7 +48,9 @@ fn talk(capacity: usize, budget: usize) -> Talk {
     let (stop, stopping) = watch::channel(false);
     let config = Config { domain: Domain::parse("d").unwrap(), certificate: None };
     let budget = MessageBudget::new(budget);
+    let blocking = Arc::new(crate::blocking_threads::BlockingThreads::start(1).unwrap());
     let door = Arc::new(Door {
+        blocking,
         handle: handle.clone(),
         config,
         sessions: Arc::new(Semaphore::new(1)),

@@ -79,13 +79,13 @@ fn lists_have_no_subjects_and_read_only_keys_see_no_uuid() {
         |view, members| shown(&view, &check, members, &Channels::new(), NOON).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let all = names(view(), Members::Changed);
     let less = |gone: &[&str]| all.iter().filter(|name| !gone.contains(&name.as_str())).cloned().collect::<Vec<_>>();
-    assert_eq!(names(view(), Members::Shown), less(&["subject", "subject_fail"]));
+    assert_eq!(names(view(), Members::Read), less(&["subject", "subject_fail"]));
     let mut read_only = less(&["subject", "subject_fail", "uuid", "ping_url", "update_url", "pause_url", "resume_url", "channels"]);
     read_only.push("unique_key".to_owned());
     read_only.sort();
     let view = View { read_only: true, ..view() };
-    assert_eq!(names(view.clone(), Members::Shown), read_only);
-    let value = shown(&view, &check, Members::Shown, &Channels::new(), NOON);
+    assert_eq!(names(view.clone(), Members::Read), read_only);
+    let value = shown(&view, &check, Members::Read, &Channels::new(), NOON);
     // printf abcd000000000000 | sha1sum
     assert_eq!(value["unique_key"], "bb18d1ecfb16e272a796718616e96a594db896ce");
     assert!(!value.to_string().contains("abcd0000-0000"));
@@ -102,7 +102,7 @@ fn subjects_are_the_keywords_while_subjects_are_searched() {
 fn a_schedule_takes_the_place_of_the_period() {
     let schedule = Some(Arc::new(Schedule::parse("0 5 * * *").unwrap()));
     let settings = Settings { schedule, tz: Timezone::parse("Europe/Riga").unwrap(), post_only: true, ..Settings::default() };
-    let value = shown(&view(), &check(settings, CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
+    let value = shown(&view(), &check(settings, CheckState::new(NOON)), Members::Read, &Channels::new(), NOON);
     assert_eq!((&value["schedule"], &value["tz"], &value["methods"]), (&json!("0 5 * * *"), &json!("Europe/Riga"), &json!("POST")));
     assert_eq!(value.get("timeout"), None);
 }
@@ -114,7 +114,7 @@ fn version_1_says_when_a_check_is_running() {
     for status in [Status::New, Status::Up, Status::Down, Status::Paused] {
         let check = check(Settings::default(), CheckState { status, run, ..CheckState::new(NOON) });
         let seen = |version, now| {
-            let value = shown(&View { version, ..view() }, &check, Members::Shown, &Channels::new(), now);
+            let value = shown(&View { version, ..view() }, &check, Members::Read, &Channels::new(), now);
             assert_eq!(value["started"], true);
             value["status"].as_str().unwrap().to_owned()
         };
@@ -129,7 +129,7 @@ fn version_1_says_when_a_check_is_running() {
 #[test]
 fn addresses_lead_to_the_version_that_was_asked() {
     let value =
-        shown(&View { version: Version::V1, ..view() }, &check(full(), CheckState::new(NOON)), Members::Shown, &Channels::new(), NOON);
+        shown(&View { version: Version::V1, ..view() }, &check(full(), CheckState::new(NOON)), Members::Read, &Channels::new(), NOON);
     assert_eq!(value["pause_url"], "http://h/sub/api/v1/checks/abcd0000-0000-0000-0000-000000000001/pause");
     assert_eq!(value["ping_url"], "http://h/sub/ping/abcd0000-0000-0000-0000-000000000001");
 }
