@@ -256,5 +256,5 @@ impl Door {
     }
 }
 
-#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+#[cfg(test)]
 mod tests;

@@ -71,7 +71,7 @@ impl Wheel {
     /// Nothing comes out before its tick. Ids come in the order of their ticks, and for the same tick in the order of insertion; what
     /// was inserted for a tick already past counts for the wheel's time at that moment.
     ///
-    /// At most `most` entries (0 counts as 1) come due, and at most [`MOST_MOVES`] others are moved towards it, each of them at most
+    /// At most `most` entries (0 counts as 1) come due, and at most 65,536 others are moved towards it, each of them at most
     /// ten times until it is in `due`. `true`: there was more to do, the wheel's time may be short of `now`, and the next call goes on
     /// from there.
     #[must_use = "more may be due"]

@@ -106,6 +106,7 @@ async fn idle_connections_end_when_others_find_no_place() {
     running.stop().await;
 }
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
 #[tokio::test]
 async fn a_client_that_reads_nothing_does_not_hold_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
