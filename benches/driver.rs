@@ -2,6 +2,7 @@
 //! requests that differ in a few digits, and of an answer nothing read but its status and length.
 
 mod answer;
+mod chunks;
 mod endpoint;
 mod request;
 mod worker;

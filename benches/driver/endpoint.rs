@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::chunks::Chunks;
 use super::{Request, Result};
 
 /// What a single request may take.
@@ -79,7 +80,15 @@ impl Endpoint {
         let body = answer.split_off(end + 4);
         let head = String::from_utf8(answer)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("the answer has no status")?;
-        Ok(Reply { status, head, body })
+        let mut reply = Reply { status, head, body };
+        if reply.header("transfer-encoding").is_some() {
+            let mut whole = Vec::with_capacity(reply.body.len());
+            if !Chunks::default().take(&reply.body, |some| whole.extend_from_slice(some))? {
+                return Err("the server did not answer whole".into());
+            }
+            reply.body = whole;
+        }
+        Ok(reply)
     }
 
     /// The pings that the server says it has logged for the checks of [`Request::ping`].
