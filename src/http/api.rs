@@ -226,7 +226,10 @@ impl Call<'_> {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        tracing::warn!("the database could not be read: {error}");
+        // What is damaged was told when it was met first.
+        if !matches!(error, StoreError::Damaged { .. }) {
+            tracing::warn!("the database could not be read: {error}");
+        }
         Self::Unavailable
     }
 }

@@ -117,24 +117,24 @@ mod tests {
         (handle, writer)
     }
 
-    fn envelope() -> Envelope {
-        Envelope { sender: String::new(), targets: vec![Target::Uuid(Uuid::nil())], message: Vec::new() }
+    fn pings() -> Vec<PingRequest> {
+        let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: None, ua: "".into() };
+        let signal = Signal::Email { subject: "".into(), text: "".into(), said: None };
+        vec![PingRequest { target: Target::Uuid(Uuid::nil()), signal, origin, rid: None, body: Bytes::new() }]
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_is_waited_for_but_not_for_long() {
-        let peer = IpAddr::from([127, 0, 0, 1]);
         let (handle, mut writer) = full();
         let waiting = handle.clone();
-        let logging =
-            tokio::spawn(async move { log(&waiting, &BlockingThreads::start(1).unwrap(), &Semaphore::new(1), peer, envelope()).await });
+        let submitted = tokio::spawn(async move { submit(&waiting, pings()).await });
         sleep(Duration::from_secs(1)).await;
         assert!(writer.step(false).unwrap());
         sleep(2 * PAUSE).await;
         assert!(writer.step(false).unwrap());
-        assert!(logging.await.unwrap());
+        assert!(matches!(submitted.await.unwrap().unwrap().await, Ok(Ok(Ok(_)))));
 
         let (handle, _writer) = full();
-        assert!(!log(&handle, &BlockingThreads::start(1).unwrap(), &Semaphore::new(1), peer, envelope()).await);
+        assert!(submit(&handle, pings()).await.is_none());
     }
 }

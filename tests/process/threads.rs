@@ -9,6 +9,8 @@ fn no_request_makes_a_thread() {
     admin(&data, &["project", "create", "main"]);
     let key = admin(&data, &["key", "create", "--project", "main", "--access", "read-write"]);
     let server = Server::start(&data);
+    // It listens before everything has begun.
+    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     let before = server.threads();
     let body = format!("{{\"name\": \"a\", \"x\": \"{}\"}}", "x".repeat(100_000));
     let asked: Vec<_> = (0..16)
