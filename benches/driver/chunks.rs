@@ -20,7 +20,7 @@ impl Chunks {
         while let Some((first, rest)) = bytes.split_first() {
             if self.left > 0 {
                 let (some, rest) = bytes.split_at(self.left.min(bytes.len()));
-                data(&some[..some.len().min(self.left.saturating_sub(LINE_END))]);
+                data(some.get(..self.left.saturating_sub(LINE_END)).unwrap_or(some));
                 self.left -= some.len();
                 bytes = rest;
                 continue;
