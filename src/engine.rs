@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Key, KeyUse};
+use crate::domain::project::{BadgeSecret, Key, KeyUse};
 use crate::random::Random;
 use crate::store::{Medium, Progress, StoreError};
 use command::{Answer, Command, Unavailable};
@@ -155,7 +155,7 @@ impl Handle {
     }
 
     /// The secret that signs badge URLs; always there once the engine is open.
-    pub fn badge_secret(&self) -> Option<[u8; 32]> {
+    pub fn badge_secret(&self) -> Option<BadgeSecret> {
         self.state().badge_secret
     }
 

@@ -164,6 +164,16 @@ impl std::fmt::Debug for KeyHash {
     }
 }
 
+/// What signs badge URLs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BadgeSecret(pub [u8; 32]);
+
+impl std::fmt::Debug for BadgeSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BadgeSecret(..)")
+    }
+}
+
 /// What a key is recognised by, and what it opens with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Secret {

@@ -10,7 +10,7 @@ use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Meaning, Origin};
-use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
@@ -70,7 +70,7 @@ pub enum Command {
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
     /// Sign badge URLs with this secret from now on.
-    SetBadgeSecret([u8; 32]),
+    SetBadgeSecret(BadgeSecret),
     /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
     SetInstance([u8; 4]),
 }

@@ -17,7 +17,7 @@ use super::command::{Refusal, Target};
 use crate::domain::check::{Check, CheckState, Settings};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
-use crate::domain::project::{Channel, Key, KeyHash, PingKey, Project, Secret};
+use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
 use unique::UniqueIndexes;
 
@@ -50,7 +50,7 @@ pub enum Change {
     /// A channel is gone.
     ChannelGone(ChannelId),
     /// Badge URLs are signed with this secret.
-    BadgeSecret([u8; 32]),
+    BadgeSecret(BadgeSecret),
     /// The database is told from every other one by this number.
     Instance([u8; 4]),
 }
@@ -91,7 +91,7 @@ pub struct State {
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
     /// What signs badge URLs; `None` only until a new database has been given one.
-    pub badge_secret: Option<[u8; 32]>,
+    pub badge_secret: Option<BadgeSecret>,
     /// What tells this database from every other one; `None` only until it has been given one.
     pub instance: Option<[u8; 4]>,
     /// Drawn at random whenever the state is read from the file: the versions of projects count anew from there.

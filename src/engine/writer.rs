@@ -21,6 +21,7 @@ use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::{MICROS, Moment};
+use crate::domain::project::BadgeSecret;
 use crate::random::Random;
 use crate::store::{Batch, Mark, Medium, Store, StoreError, caught};
 use recovery::Recovery;
@@ -113,7 +114,7 @@ impl Writer {
         let recovery = Recovery::new(progress, memory.working.numbers);
         let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, recovery, is_full: false, memory };
         let state = &writer.memory.working.state;
-        let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(shared.random.bytes()));
+        let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
         let instance = state.instance.is_none().then(|| Command::SetInstance(shared.random.bytes()));
         let first: Vec<_> = secret.into_iter().chain(instance).collect();
         if !first.is_empty() {
@@ -185,18 +186,21 @@ impl Writer {
         if due.housekeeping {
             housekeeping.hourly(&working.state);
         }
-        if taken.closed && taken.entries.is_empty() {
-            // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
-            self.close();
-            return Ok(false);
-        }
         let mut own = Vec::new();
-        if !due.checks.is_empty() {
-            own.push(Command::Expire(due.checks.clone()));
-        }
         let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
+        }
+        if taken.closed && taken.entries.is_empty() {
+            // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
+            if !own.is_empty() {
+                self.batch(own, Vec::new())?;
+            }
+            self.close();
+            return Ok(false);
+        }
+        if !due.checks.is_empty() {
+            own.push(Command::Expire(due.checks.clone()));
         }
         if !working.state.orphans().is_empty() {
             own.push(Command::RemoveOrphans);

@@ -3,6 +3,7 @@
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::project::BadgeSecret;
 
 /// `meta`: name -> number in 8 bytes little endian, or raw bytes.
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
@@ -82,7 +83,7 @@ impl Batch {
     }
 
     /// Keeps the secret that signs badge URLs.
-    pub fn set_badge_secret(&self, secret: &[u8; 32]) -> Result<(), StoreError> {
+    pub fn set_badge_secret(&self, BadgeSecret(secret): &BadgeSecret) -> Result<(), StoreError> {
         self.transaction.open_table(META)?.insert(SECRET_NAME, secret.as_slice())?;
         Ok(())
     }
@@ -110,9 +111,9 @@ impl Snapshot {
     }
 
     /// The secret that signs badge URLs, if there is one already.
-    pub fn badge_secret(&self) -> Result<Option<[u8; 32]>, StoreError> {
+    pub fn badge_secret(&self) -> Result<Option<BadgeSecret>, StoreError> {
         let value = self.transaction.open_table(META)?.get(SECRET_NAME)?;
-        value.map(|value| fixed(SECRET_NAME, value.value())).transpose()
+        value.map(|value| fixed(SECRET_NAME, value.value()).map(BadgeSecret)).transpose()
     }
 
     /// A small read of the database, for probes.

@@ -6,10 +6,11 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
+use crate::domain::project::BadgeSecret;
 use crate::http::route::{BadgePath, Format, Route, SIGNATURE_LENGTH, States};
 
 /// The URLs of the badge of a tag, or of a whole project, with their names.
-pub(crate) fn links(base_url: &str, secret: &[u8; 32], badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
+pub(crate) fn links(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
     let signature: Box<str> = signature(secret, badge_key, tag).into();
     let link = |states, format| {
         let (badge_key, signature, tag) = (badge_key.into(), signature.clone(), tag.map(Box::from));
@@ -28,15 +29,15 @@ pub(crate) fn links(base_url: &str, secret: &[u8; 32], badge_key: &str, tag: Opt
 }
 
 /// Whether a signature is that of a tag, or of a whole project.
-pub(super) fn is_signed(secret: &[u8; 32], badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
+pub(super) fn is_signed(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
     signature(secret, badge_key, tag).as_bytes().ct_eq(claimed.as_bytes()).into()
 }
 
 /// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
-fn signature(secret: &[u8; 32], badge_key: &str, tag: Option<&str>) -> String {
+fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String {
     // A key shorter than a block is filled up with zeros (RFC 2104, section 2).
     let mut block = [0; 64];
-    block.iter_mut().zip(secret).for_each(|(byte, secret)| *byte = *secret);
+    block.iter_mut().zip(&secret.0).for_each(|(byte, secret)| *byte = *secret);
     let mut mac = Hmac::<Sha256>::new(&block.into());
     mac.update(badge_key.as_bytes());
     if let Some(tag) = tag {
@@ -54,10 +55,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SECRET: [u8; 32] = [7; 32];
+    const SECRET: BadgeSecret = BadgeSecret([7; 32]);
 
     /// The tag, states and format of a URL whose signature fits.
-    fn parse(secret: &[u8; 32], url: &str) -> Option<(Option<Box<str>>, States, Format)> {
+    fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, States, Format)> {
         match Route::parse(url.strip_prefix("http://h")?)? {
             Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
                 is_signed(secret, &badge_key, tag.as_deref(), &signature).then_some((tag, states, format))
@@ -90,7 +91,7 @@ mod tests {
     fn a_signature_fits_one_secret_one_project_and_one_tag() {
         let (all, tag) = (svg3(None), svg3(Some("prod")));
         assert!(parse(&SECRET, &all).is_some() && parse(&SECRET, &tag).is_some());
-        assert_eq!(parse(&[8; 32], &all), None);
+        assert_eq!(parse(&BadgeSecret([8; 32]), &all), None);
         let signature = tag.strip_prefix("http://h/badge/key/").and_then(|rest| rest.strip_suffix("/prod.svg")).unwrap();
         for forged in [
             format!("kex/{signature}/prod.svg"),
@@ -113,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_tag_survives_its_urls(secret: [u8; 32], tag: String) {
+        fn any_tag_survives_its_urls(secret in any::<[u8; 32]>().prop_map(BadgeSecret), tag in any::<String>()) {
             for (name, url) in links("http://h", &secret, "key", Some(&tag)) {
                 prop_assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{url}");
                 let states = if name.ends_with('3') { States::Three } else { States::Two };

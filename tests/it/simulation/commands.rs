@@ -9,7 +9,7 @@ use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
-use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
+use overdue::domain::project::{BadgeSecret, ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
@@ -92,7 +92,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             let key = KeyId(some_of(dice, model.keys.keys()));
             Command::NoteKeyUses(vec![(key, KeyUse { at: Moment::from_secs(dice.below(20_000) as i64), from })])
         }
-        35..36 => Command::SetBadgeSecret(dice.random().bytes()),
+        35..36 => Command::SetBadgeSecret(BadgeSecret(dice.random().bytes())),
         36..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
         42..57 => Command::CreateChannel(Box::new(NewChannel {
             uuid: dice.random().uuid(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use overdue::domain::channel::ChannelSettings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
-use overdue::domain::project::{self, ChannelName, Secret};
+use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
 use overdue::domain::text::Description;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
@@ -136,7 +136,7 @@ pub(crate) struct Model {
     pub(crate) projects: BTreeMap<u64, Project>,
     pub(crate) keys: BTreeMap<u64, Key>,
     /// `None`: one that the engine has drawn itself.
-    pub(crate) badge_secret: Option<[u8; 32]>,
+    pub(crate) badge_secret: Option<BadgeSecret>,
     pub(crate) channels: BTreeMap<u64, Channel>,
     pub(crate) checks: BTreeMap<u64, Check>,
 }
