@@ -89,8 +89,11 @@ impl<'a, W: Sink> Paced<'a, W> {
             self.sink.limit_unsent();
         }
         if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
-            self.waiting = None;
             let bytes = written.as_ref().map_or(0, |bytes| *bytes);
+            // It has taken a part, and is waited for again at once.
+            if bytes == length || written.is_err() {
+                self.waiting = None;
+            }
             self.credit = (self.credit + bytes).min(BEHIND * LEAST_A_SECOND);
             // A usize fits a u64 on every target.
             self.traffic.written.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -142,13 +145,13 @@ mod tests {
         fn limit_unsent(&self) {}
     }
 
-    /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of seconds.
-    async fn taken(bytes: usize, seconds: u64) -> usize {
+    /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of milliseconds.
+    async fn taken(bytes: usize, millis: u64) -> usize {
         let (sink, mut client) = duplex(1000);
         let reading = tokio::spawn(async move {
             let (mut all, mut some) = (0, vec![0; bytes]);
             loop {
-                sleep(Duration::from_secs(seconds)).await;
+                sleep(Duration::from_millis(millis)).await;
                 let mut left = bytes;
                 while left > 0 {
                     match client.read(&mut some[..left]).await {
@@ -170,11 +173,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_too_slowly_is_cut_off() {
-        for (bytes, seconds) in [(100_000, 1), (10_001, 1), (100_010, 10), (290_000, 28)] {
-            assert_eq!(taken(bytes, seconds).await, 1_001_000, "{bytes} in {seconds} s");
+        for (bytes, millis) in [(100_000, 1000), (10_001, 1000), (5000, 300), (100_010, 10_000), (290_000, 28_000)] {
+            assert_eq!(taken(bytes, millis).await, 1_001_000, "{bytes} in {millis} ms");
         }
-        for (bytes, seconds) in [(1, 1), (4000, 1), (40_000, 10), (1, 60)] {
-            assert!(taken(bytes, seconds).await < 400_000, "{bytes} in {seconds} s");
+        for (bytes, millis) in [(1, 1000), (500, 300), (4000, 1000), (40_000, 10_000), (1, 60_000)] {
+            assert!(taken(bytes, millis).await < 400_000, "{bytes} in {millis} ms");
         }
     }
 }

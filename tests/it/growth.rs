@@ -10,7 +10,7 @@ use overdue::engine::{self, Config, Thresholds};
 use overdue::store::{FILE_NAME, Medium, Store};
 use uuid::Uuid;
 
-use crate::support::build::ping;
+use crate::support::build::{email, ping};
 use crate::support::disk::Disk;
 use crate::support::engine::Engine;
 
@@ -206,4 +206,25 @@ fn pings_make_ten_thousand_checks_in_a_project_without_a_limit() {
     assert_eq!(engine.done(create(10_003)), Outcome::PingedNew);
     engine.done(set(Some(5000)));
     assert_eq!(engine.batch([create(10_004), create(10_005)]), full);
+}
+
+#[test]
+fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
+    const LARGE: usize = 20 << 20;
+    let disk = Disk::default();
+    let often = Thresholds { slice: 50, least_tail: 10, tail_per_check: 0, slack: 20, ..Thresholds::default() };
+    let mut engine = Engine::open(disk.medium(), often);
+    engine.project(30);
+    let id = engine.check(7);
+    engine.check(8);
+    engine.done(Command::Mail(vec![email(8, "", None, body(LARGE))]));
+    let before = disk.read_bytes();
+    // They are logged, swept, kept and pruned beside it; it does not fit into what redb keeps in memory.
+    (0..400).for_each(|_| drop(engine.done(ping(7, Kind::Success, ""))));
+    idle(&mut engine);
+    let read = disk.read_bytes() - before;
+    assert!(read < 5 * LARGE as u64, "{read} bytes were read for 400 pings");
+    assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 30);
+    let large = engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(8)).unwrap().clone();
+    assert_eq!(engine.handle.body(&large, 1).unwrap().unwrap().len(), LARGE);
 }

@@ -2,32 +2,24 @@
 //!
 //! Requests of one client list the same fields. An index of the checks by these is made when it is first asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use crate::domain::check::{Check, Settings};
 use crate::domain::edit::{Edit, UniqueField, UniqueValue};
 use crate::domain::ids::CheckId;
 
-/// Lists of fields by which the checks of a project are indexed: see [limits](crate::docs::limits). An index takes about 25 bytes a
-/// check. One more list replaces the one that was used least recently.
-const MOST_INDEXES: usize = 4;
-
-/// The indexes of a project, the one used last at the end.
+/// The indexes of a project: one for each list of fields that was asked for, at most 31 since there are five fields. An index takes about
+/// 25 bytes a check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UniqueIndexes {
-    indexes: Vec<Index>,
+    indexes: BTreeMap<Box<[UniqueField]>, Index>,
     /// Withstands values that were chosen to collide.
     hasher: RandomState,
 }
 
-#[derive(Clone, Debug)]
-struct Index {
-    /// In order, each once.
-    fields: Box<[UniqueField]>,
-    /// The hash of the values that a check has in the fields.
-    checks: BTreeSet<(u64, CheckId)>,
-}
+/// The hash of the values that each check has in the fields.
+type Index = BTreeSet<(u64, CheckId)>;
 
 impl UniqueIndexes {
     /// The checks that may equal the request on all of `fields`, oldest first; to be compared, since different values may have the same
@@ -43,28 +35,19 @@ impl UniqueIndexes {
             let hash = hash(&self.hasher, values.into_iter());
             (hash, CheckId(0))..=(hash, CheckId(u64::MAX))
         });
-        let found = range.map(|range| self.index(fields, checks).checks.range(range));
+        let found = range.map(|range| self.index(fields, checks).range(range));
         found.into_iter().flatten().map(|(_, id)| *id)
     }
 
     fn index<'a>(&mut self, fields: &[UniqueField], checks: impl Iterator<Item = &'a Check>) -> &Index {
-        let known = self.indexes.iter().position(|index| *index.fields == *fields);
-        let index = match known {
-            Some(known) => self.indexes.remove(known),
-            None => {
-                if self.indexes.len() == MOST_INDEXES {
-                    self.indexes.remove(0);
-                }
-                let hashed = checks.map(|check| (hash_of(&self.hasher, fields, &check.settings), check.id));
-                Index { fields: fields.into(), checks: hashed.collect() }
-            }
-        };
-        self.indexes.push_mut(index)
+        let Self { indexes, hasher } = self;
+        let made = || checks.map(|check| (hash_of(hasher, fields, &check.settings), check.id)).collect();
+        indexes.entry(fields.into()).or_insert_with(made)
     }
 
     /// Keeps the indexes true when a check gets other settings, is new (`old` is `None`) or goes (`new` is `None`).
     pub(super) fn change(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
-        for Index { fields, checks } in &mut self.indexes {
+        for (fields, checks) in &mut self.indexes {
             let [old, new] = [old, new].map(|settings| settings.map(|settings| (hash_of(&self.hasher, fields, settings), id)));
             if old != new {
                 old.map(|old| checks.remove(&old));

@@ -57,6 +57,8 @@ struct Platter {
     syncs: Syncs,
     /// How many syncs there were.
     synced: u64,
+    /// Bytes that were read.
+    read: u64,
     /// What `Syncs::Late` has not made durable yet.
     late: Vec<Step>,
     trouble: Option<Trouble>,
@@ -138,6 +140,11 @@ impl Disk {
 
     pub(crate) fn len(&self) -> u64 {
         self.locked().seen.len() as u64
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.locked().read
     }
 
     /// How often it was synced.
@@ -262,6 +269,7 @@ impl redb::StorageBackend for Disk {
         }
         let bytes = platter.seen.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
+        platter.read += out.len() as u64;
         Ok(())
     }
 
