@@ -179,6 +179,14 @@ pub struct Ping {
     pub body_len: u32,
 }
 
+/// Bytes by which a body counts as long. How many short ones there are in the file is bounded by their number already.
+const SHORT_BODY: u64 = 1024;
+
+/// Of a body of so many bytes those that count as long.
+pub fn long_bytes(body_len: u64) -> u64 {
+    body_len.saturating_sub(SHORT_BODY)
+}
+
 /// A completion pairs with a start that is less than 72 hours older.
 pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS;
 

@@ -40,7 +40,7 @@ pub struct Numbers {
     pub arrival: u64,
     /// The place of the next flip.
     pub flip: u64,
-    /// Bytes of all bodies that were ever logged.
+    /// Bytes of all bodies that were ever logged, as far as they count as long: see [`long_bytes`](crate::domain::ping::long_bytes).
     pub bytes: u64,
 }
 

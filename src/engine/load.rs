@@ -10,6 +10,7 @@ use super::state::{Change, State};
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
+use crate::domain::ping::long_bytes;
 use crate::domain::status::Status;
 use crate::store::{Mark, Snapshot, Store, StoreError};
 
@@ -115,7 +116,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
-        newest.bytes += u64::from(ping.body_len);
+        newest.bytes += long_bytes(ping.body_len.into());
         while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
             let (number, logged) = flip?;
             newest.flip = number;

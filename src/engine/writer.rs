@@ -21,6 +21,7 @@ use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::{MICROS, Moment};
+use crate::domain::ping::long_bytes;
 use crate::domain::project::BadgeSecret;
 use crate::random::Random;
 use crate::store::{Batch, Mark, Medium, Store, StoreError, caught};
@@ -304,7 +305,7 @@ impl Writer {
             if working.numbers.id != ids_before {
                 batch.set_mark(Mark::NextId, working.numbers.id)?;
             }
-            let bytes = working.effects.pings.iter().map(|(.., body)| body.len() as u64).sum();
+            let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
             let appended = (working.effects.pings.len() as u64, bytes);
             housekeeping.appended(appended);
             let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;

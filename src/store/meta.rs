@@ -21,11 +21,11 @@ pub enum Mark {
     CheckpointArrival,
     /// Check rows hold every flip up to this number.
     CheckpointFlip,
-    /// Bytes of all bodies that were ever logged up to the checkpoint.
+    /// Bytes of all bodies that were ever logged up to the checkpoint, as far as they count as long.
     CheckpointBytes,
-    /// Bytes of all bodies that were ever taken off the log.
+    /// Bytes of all bodies that were ever taken off the log, as far as they count as long.
     SweptBytes,
-    /// Bytes of the bodies of kept pings.
+    /// Bytes of the bodies of kept pings that count as long.
     KeptBytes,
 }
 

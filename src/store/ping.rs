@@ -10,7 +10,7 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, Writ
 use super::record;
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::ids::{Arrival, CheckId};
-use crate::domain::ping::Ping;
+use crate::domain::ping::{Ping, long_bytes};
 use row::PingRow;
 pub(super) use row::read;
 
@@ -39,11 +39,11 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 pub struct Swept {
     /// Rows taken off the old end of the log.
     pub removed: usize,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
     /// How many of them were still within their limit and now lie among the kept.
     pub kept: usize,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies that count as long.
     pub kept_bytes: u64,
     /// Rows that could not be read, and went.
     pub damaged: usize,
@@ -60,7 +60,7 @@ pub struct PingCursor(u64, u64);
 pub struct PrunedKept {
     /// Entries removed.
     pub removed: usize,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
     /// Where to go on; `None` at the end.
     pub next: Option<PingCursor>,
@@ -118,12 +118,12 @@ impl Batch {
             let body_len = u64::from(row.body_len);
             had_bodies |= body_len > 0;
             if live(CheckId(row.check), row.n) {
-                swept.kept_bytes += body_len;
+                swept.kept_bytes += long_bytes(body_len);
                 carried.push(((row.check, row.n), (body_len > 0).then_some(arrival.value()), bytes.value().to_vec()));
             } else {
                 swept.checks.insert(CheckId(row.check));
             }
-            swept.removed_bytes += body_len;
+            swept.removed_bytes += long_bytes(body_len);
             if swept.removed_bytes >= most_bytes {
                 break;
             }
@@ -192,7 +192,7 @@ impl Batch {
             if row.is_some_and(|row| may_have_body(row.value()))
                 && let Some(body) = kept_bodies.remove(place)?
             {
-                pruned.removed_bytes += body.value().len() as u64;
+                pruned.removed_bytes += long_bytes(body.value().len() as u64);
             }
         }
         pruned.removed += dead.len();
@@ -200,10 +200,10 @@ impl Batch {
     }
 }
 
-/// Bytes of the bodies of rows. A row that cannot be read does not say how long its body is.
+/// Bytes of the bodies of rows that count as long. A row that cannot be read does not say how long its body is.
 fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
     let mut rows = rows;
-    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| u64::from(row.body_len))))
+    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| long_bytes(row.body_len.into()))))
 }
 
 /// Bytes of the bodies in the log up to an arrival, and among the kept: counted row by row.

@@ -12,7 +12,7 @@ use crate::domain::check::Settings;
 use crate::domain::edit::ChannelChoice;
 use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Meaning, Method, Ping};
+use crate::domain::ping::{Meaning, Method, Ping, long_bytes};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
@@ -66,7 +66,7 @@ impl WorkingState {
         state.ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
-        self.numbers.bytes += body.len() as u64;
+        self.numbers.bytes += long_bytes(body.len() as u64);
         // Bodies are far smaller than 4 GiB: the doors see to that.
         let body_len = body.len() as u32;
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());

@@ -13,7 +13,7 @@ const TOGETHER: usize = 64;
 pub(in crate::engine) struct LogPlace {
     pub(in crate::engine) arrival: Arrival,
     pub(in crate::engine) flip: FlipNumber,
-    /// Bytes of all bodies that were ever logged up to here.
+    /// Bytes of all bodies that were ever logged up to here, as far as they count as long.
     pub(in crate::engine) bytes: u64,
 }
 

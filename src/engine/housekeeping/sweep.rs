@@ -11,11 +11,11 @@ use crate::store::{Mark, PingCursor, StoreError};
 pub(in crate::engine) struct LogSize {
     /// Entries in the arrival log.
     pub(in crate::engine) log_len: u64,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies that count as long.
     pub(in crate::engine) log_bytes: u64,
     /// Entries among the kept.
     pub(in crate::engine) kept_len: u64,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies that count as long.
     pub(in crate::engine) kept_bytes: u64,
 }
 

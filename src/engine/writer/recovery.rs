@@ -28,6 +28,8 @@ pub(super) struct Recovery {
     failed: Option<Arc<Store>>,
     /// What was written since the last sync may be lost: the file has to be written again.
     rewrite: bool,
+    /// The disk was full and nothing was dead: the file grows into what the disk has left.
+    sparse: bool,
     /// The library panicked while it wrote: closing the database leaves it to be repaired, which reads every page.
     leaks: bool,
     /// What has been acknowledged: no database with less is opened.
@@ -57,6 +59,7 @@ impl Recovery {
             trouble: Trouble::Failed,
             failed: None,
             rewrite: false,
+            sparse: false,
             leaks: false,
             acknowledged,
             told: String::new(),
@@ -207,6 +210,9 @@ impl Writer {
         }
         let store = self.open_store()?;
         self.read_memory(&store)?;
+        if self.recovery.sparse {
+            store.grow_sparsely();
+        }
         self.shared.store.put(Some(store));
         if self.is_full {
             self.make_room()?;
@@ -223,7 +229,8 @@ impl Writer {
         if removed > 0 {
             tracing::info!("the disk is full: {removed} dead pings were removed to make room");
         }
-        if done.is_ok() && removed == 0 {
+        self.recovery.sparse = removed == 0;
+        if self.recovery.sparse {
             self.shared.store.get()?.grow_sparsely();
         }
         // Whoever has got on will get on further. Otherwise the disk has to have space first.
