@@ -56,16 +56,18 @@ impl Outgoing {
         Self { blocking, room: Arc::new(Semaphore::new(ROOM)) }
     }
 
-    /// An answer that `make` makes at once. If there is no room for it, it is made a second time when there is.
+    /// An answer that `make` makes at once, on this thread if that is short work. If there is no room for it, it is made a second time when
+    /// there is.
     pub(crate) async fn whole<M: Into<Vec<u8>>>(
         &self,
+        is_short: bool,
         make: impl Fn() -> Result<M, Fault> + Send + Sync + 'static,
     ) -> Result<Content, Fault> {
         let make = Arc::new(move || make().map(Into::into));
         let mut room = None;
         loop {
             let (make, all, had) = (Arc::clone(&make), Arc::clone(&self.room), room.take());
-            let made = self.run(move || make().map(|bytes: Vec<u8>| fit(bytes, had, &all))).await??;
+            let made = self.short_or_not(is_short, move || make().map(|bytes: Vec<u8>| fit(bytes, had, &all))).await??;
             match made {
                 Ok(content) => return Ok(content),
                 Err(length) => room = Some(self.room(length, PATIENCE).await?),
@@ -108,6 +110,15 @@ impl Outgoing {
         // What is longer than all of it has it for itself.
         let room = Arc::clone(&self.room).acquire_many_owned(bytes.min(ROOM) as u32);
         timeout(patience, room).await.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)
+    }
+
+    /// Does what takes about a millisecond here: handing it to another thread would take as long. Anything else where no ping waits.
+    pub(crate) async fn short_or_not<T: Send + 'static>(
+        &self,
+        is_short: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        if is_short { Ok(work()) } else { self.run(work).await }
     }
 
     /// Does what may take long.

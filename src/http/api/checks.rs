@@ -27,8 +27,8 @@ use crate::http::request;
 
 /// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
-/// Checks of a list that is written at once.
-const FEW_CHECKS: usize = 1024;
+/// Checks of a list that is read and written at once, which takes about a millisecond.
+const FEW_CHECKS: usize = 1200;
 /// Checks that all lists which are being written may hold: about 100 MB.
 const MOST_LISTED: usize = 400_000;
 /// How long a list waits for others.
@@ -41,10 +41,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let filter = Filter::of(&call.head.uri)?;
     let looked_at = handle.state().project(project).map_or(0, |project_state| project_state.checks.len());
     let room = call.door.api.listed.take(looked_at).await?;
+    let is_short = looked_at <= FEW_CHECKS;
     let (checks, channels, until) = call
         .door
         .outgoing
-        .run(move || {
+        .short_or_not(is_short, move || {
             // Copies, so that no ping waits for the answer to be written.
             let checks = filter.checks(&handle, project);
             let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
@@ -66,7 +67,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             object.end();
             Ok(out)
         };
-        call.door.outgoing.whole(write).await?
+        call.door.outgoing.whole(is_short, write).await?
     } else {
         let (mut checks, mut begun) = (checks.into_iter(), false);
         let write = move |out: &mut String| {

@@ -21,7 +21,7 @@ pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Faul
     let check = call.check(check).await?;
     let Window { from, until } = Window::of(&call.head.uri, call.now)?;
     let (handle, version) = (call.handle().clone(), call.version);
-    let body = call.door.outgoing.whole(move || {
+    let body = call.door.outgoing.whole(false, move || {
         let flips = handle.flips(&check, from)?;
         let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
         let mut out = String::new();

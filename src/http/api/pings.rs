@@ -10,7 +10,7 @@ use crate::http::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
     let (handle, view) = (call.handle().clone(), call.view());
-    let body = call.door.outgoing.whole(move || {
+    let body = call.door.outgoing.whole(false, move || {
         let pings = handle.pings(&check)?;
         let mut body = String::new();
         let mut object = Object::begin(&mut body);
@@ -24,6 +24,6 @@ pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
 pub(super) async fn body(call: &Call<'_>, uuid: Uuid, n: u64) -> Result<Reply, Fault> {
     let check = call.check(CheckRef::Uuid(uuid)).await?;
     let handle = call.handle().clone();
-    let body = call.door.outgoing.whole(move || handle.body(&check, n)?.ok_or(Fault::NotFound));
+    let body = call.door.outgoing.whole(false, move || handle.body(&check, n)?.ok_or(Fault::NotFound));
     Ok(reply::content("text/plain", body.await?))
 }
