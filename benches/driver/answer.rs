@@ -19,10 +19,14 @@ enum Body {
 }
 
 impl Answer {
-    /// Takes bytes as they came; returns the status once the answer is whole.
+    /// Takes bytes as they came; returns the status once the answer is whole. What comes after that belongs to the next answer.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Option<u16>> {
-        if let Some((status, body)) = &mut self.body {
-            return Ok(body.take(bytes)?.then_some(*status));
+        if let Some((status, mut body)) = self.body.take() {
+            let whole = body.take(bytes)?;
+            if !whole {
+                self.body = Some((status, body));
+            }
+            return Ok(whole.then_some(status));
         }
         let joined;
         let bytes = if self.head.is_empty() {
@@ -39,7 +43,9 @@ impl Answer {
         let (head, rest) = bytes.split_at(end + 4);
         let (status, mut body) = parse(head)?;
         let whole = body.take(rest)?;
-        self.body = Some((status, body));
+        if !whole {
+            self.body = Some((status, body));
+        }
         Ok(whole.then_some(status))
     }
 }
