@@ -12,6 +12,7 @@ mod gap;
 mod medium;
 mod meta;
 mod migrations;
+mod outbox;
 mod ping;
 mod progress;
 mod project;

@@ -7,6 +7,8 @@ mod value;
 
 use std::fmt;
 
+use super::alert::Event;
+
 pub use field::{Field, Form, Need};
 pub use settings::{ChannelSettings, MASK, SettingsError};
 
@@ -18,6 +20,8 @@ pub struct ChannelKind {
     pub fields: &'static [Field],
     /// What holds between fields that are each sound. The error says what is wrong and what to do.
     rule: fn(&ChannelSettings) -> Result<(), &'static str>,
+    /// Whether a channel with these settings is told of an event.
+    takes: fn(&ChannelSettings, Event) -> bool,
 }
 
 impl ChannelKind {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::alert::Telling;
 use super::flip::{Cause, Flip};
 use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use super::moment::Moment;
@@ -130,6 +131,8 @@ pub struct CheckState {
     pub outcomes: Outcomes,
     /// Failures and missed deadlines since the last success; at 65,535 it stays.
     pub failures: u16,
+    /// Whether the downtime that it is in has been told.
+    pub telling: Telling,
 }
 
 impl CheckState {
@@ -147,6 +150,7 @@ impl CheckState {
             last_flip: FlipNumber(0),
             outcomes: Outcomes::default(),
             failures: 0,
+            telling: Telling::Quiet,
         }
     }
 

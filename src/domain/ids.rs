@@ -23,6 +23,8 @@ id! {
     Arrival;
     /// A place in the log of flips; 0 stands for "before the first".
     FlipNumber;
+    /// Something that was to be told to a channel: its place in the outbox and then in the log of deliveries. Never given twice.
+    DeliveryNumber;
 }
 
 /// Reads a UUID spelled 8-4-4-4-12; the digits may have either case. Everything else (braces, `urn:`, no hyphens) is `None`.
@@ -56,6 +58,16 @@ impl UniqueKey {
         let mut digits = Uuid::encode_buffer();
         let digits = check.simple().encode_lower(&mut digits).as_bytes();
         Self(sha1::Sha1::digest(digits.get(..16).unwrap_or(digits)).into())
+    }
+
+    /// The key of these bytes.
+    pub fn from_bytes(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(self) -> [u8; 20] {
+        self.0
     }
 
     /// Reads 40 lower case hexadecimal digits.

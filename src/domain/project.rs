@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
+use super::alert::ChannelHealth;
 use super::channel::ChannelSettings;
 use super::ids::{ChannelId, KeyId, ProjectId};
 use super::moment::Moment;
@@ -264,6 +265,10 @@ pub struct Channel {
     pub name: ChannelName,
     /// How it notifies.
     pub settings: ChannelSettings,
+    /// It was made, and last changed, by whoever administers the service, and not by a key of the API.
+    pub operator: bool,
+    /// What sending to it has shown.
+    pub health: ChannelHealth,
 }
 
 #[cfg(test)]

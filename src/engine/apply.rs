@@ -2,6 +2,7 @@
 //!
 //! Pure: no clock, no chance, no file. The same commands at the same times give the same state and the same [`Effects`].
 
+mod alert;
 mod check;
 mod ping;
 mod project;
@@ -14,9 +15,10 @@ use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};
 use super::state::{Change, State};
-use crate::domain::check::CheckState;
+use crate::domain::alert::Delivery;
+use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
-use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
+use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 
@@ -29,9 +31,18 @@ pub struct Effects {
     pub pings: Vec<(Arrival, Ping, Bytes)>,
     /// Entries of the log of flips.
     pub flips: Vec<(FlipNumber, LoggedFlip)>,
+    /// Entries of the log of deliveries.
+    pub deliveries: Vec<Delivery>,
 }
 
-/// The next free numbers of the three sequences, and how much was logged.
+impl Effects {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.deliveries.is_empty()
+    }
+}
+
+/// The next free numbers of the four sequences, and how much was logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
     /// The id of the next check, project, channel or key.
@@ -40,6 +51,8 @@ pub struct Numbers {
     pub arrival: u64,
     /// The place of the next flip.
     pub flip: u64,
+    /// The number of what is to be told next.
+    pub delivery: u64,
     /// Bytes of all bodies that were ever logged, as far as they count as long: see [`long_bytes`](crate::domain::ping::long_bytes).
     pub bytes: u64,
 }
@@ -69,14 +82,14 @@ impl WorkingState {
             Command::Mail(pings) => Ok(self.mail(pings, now)),
             Command::CreateCheck(request) => self.create_check(*request, now),
             Command::UpdateCheck(id, edit) => self.update_check(id, *edit, now),
-            Command::Pause(id) => self.transition(id, |state, settings, flips| {
+            Command::Pause(id) => self.transition(id, now, |state, settings, flips| {
                 state.pause(settings, now, flips);
                 true
             }),
-            Command::Resume(id) => self.transition(id, |state, settings, flips| state.resume(settings, now, flips)),
+            Command::Resume(id) => self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips)),
             Command::DeleteCheck(id) => self.delete_check(id, now),
             Command::Expire(ids) => Ok(self.expire(&ids, now)),
-            Command::RemoveOrphans => Ok(self.remove_orphans()),
+            Command::RemoveOrphans => Ok(self.remove_orphans(now)),
             Command::CreateProject(request) => self.create_project(*request),
             Command::SetProject { project, name, check_limit, ping_log_limit } => {
                 self.set_project(project, name, check_limit, ping_log_limit)
@@ -88,6 +101,11 @@ impl WorkingState {
             Command::CreateChannel(request) => self.create_channel(*request),
             Command::SetChannel { channel, name, settings } => self.set_channel(channel, name, settings),
             Command::DeleteChannel(id) => self.delete_channel(id),
+            Command::EnableChannel(id) => self.enable_channel(id),
+            Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
+            Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
+            Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
+            Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
             Command::SetBadgeSecret(secret) => {
                 self.change(Change::BadgeSecret(secret));
                 Ok(Outcome::Done)
@@ -110,13 +128,16 @@ impl WorkingState {
         self.effects.changes.push(change);
     }
 
-    /// Logs what happened to a check and puts the numbers into its state. `arrival`: the ping during which it happened, or 0.
-    fn log_flips(&mut self, check: CheckId, state: &mut CheckState, arrival: Arrival, flips: &[Flip]) {
+    /// Logs what happened to a check, puts the numbers into its state, and has those told who are to know. `arrival`: the ping during
+    /// which it happened, or 0.
+    fn log_flips(&mut self, check: &mut Check, arrival: Arrival, flips: &[Flip], now: Moment) {
         for flip in flips {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;
-            self.effects.flips.push((number, LoggedFlip { check, previous: state.last_flip, arrival, flip: *flip }));
-            state.last_flip = number;
+            let logged = LoggedFlip { check: check.id, previous: check.state.last_flip, arrival, flip: *flip };
+            self.effects.flips.push((number, logged));
+            check.state.last_flip = number;
+            self.tell(check, number, flip, now);
         }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
-use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::Slug;
@@ -69,6 +70,28 @@ pub enum Command {
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
+    /// Let a channel be told again, whatever sending to it has shown so far.
+    EnableChannel(ChannelId),
+    /// Tell a channel nothing more until somebody enables it.
+    DisableChannel {
+        /// Which.
+        channel: ChannelId,
+        /// Why, in words.
+        reason: Box<str>,
+    },
+    /// Sending these begins. Answered with [`Outcome::Begun`].
+    BeginDeliveries(Vec<DeliveryNumber>),
+    /// What has come of sending.
+    ReportDeliveries(Vec<Report>),
+    /// A message that was asked for as a test was sent to a channel.
+    LogTest {
+        /// To which.
+        channel: ChannelId,
+        /// Why it was not taken; `None`: it was.
+        failed: Option<Box<str>>,
+        /// The status of the answer, or 0.
+        status: u16,
+    },
     /// Sign badge URLs with this secret from now on.
     SetBadgeSecret(BadgeSecret),
     /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
@@ -194,6 +217,43 @@ pub struct NewChannel {
     pub name: ChannelName,
     /// How it notifies.
     pub settings: ChannelSettings,
+    /// Whether whoever administers the service makes it.
+    pub operator: bool,
+}
+
+/// What has come of one message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// To which channel it was sent.
+    pub channel: ChannelId,
+    /// What it told; the first stands for the message.
+    pub rows: Vec<DeliveryNumber>,
+    /// What has come of it.
+    pub sent: Sent,
+    /// The status of the answer, or 0.
+    pub status: u16,
+}
+
+/// What has come of sending something. Reasons are sentences without secrets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// The channel took it.
+    Delivered,
+    /// A later row tells it as well, or it was over before it was told.
+    Superseded(Box<str>),
+    /// This channel is told nothing of the kind.
+    Skipped(Box<str>),
+    /// It will never be taken, or was tried for long enough.
+    Failed(Box<str>),
+    /// The channel takes nothing until somebody changes something: it is disabled.
+    Closed(Box<str>),
+    /// It is to be sent again.
+    Later {
+        /// What went wrong.
+        reason: Box<str>,
+        /// The request had gone out, so it may have arrived.
+        doubtful: bool,
+    },
 }
 
 /// What a command came to, once it is on disk.
@@ -213,6 +273,8 @@ pub enum Outcome {
     Key(Box<Key>),
     /// The channel as it is now.
     Channel(Box<Channel>),
+    /// Attempts have begun to send these, as they are now.
+    Begun(Vec<Arc<OutboxRow>>),
     /// It is done and there is nothing to tell.
     Done,
 }

@@ -55,6 +55,9 @@ impl Default for Thresholds {
 const FLIPS_A_ROW: usize = 8;
 /// Flips are kept for the current month and so many full months before it: see [limits](crate::docs::limits).
 const FLIP_MONTHS: i64 = 2;
+/// Deliveries are kept for so many days, and so many of them: see [limits](crate::docs::limits).
+const DELIVERY_DAYS: i64 = 30;
+const MOST_DELIVERIES: u64 = 50_000;
 
 /// What a slice of work is done with.
 struct Slice<'a> {
@@ -84,13 +87,22 @@ pub(super) struct Housekeeping {
     sweep: Sweep,
     /// The next flip to be looked at, in a round that is going on.
     next_flip: Option<FlipNumber>,
+    /// Deliveries are to be looked at.
+    prunes_deliveries: bool,
     /// A damaged row of flips has been told.
     told: bool,
 }
 
 impl Housekeeping {
     pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, size: LogSize) -> Self {
-        Self { thresholds, checkpoint: Checkpoint::new(checkpoint), sweep: Sweep::new(size), next_flip: None, told: false }
+        Self {
+            thresholds,
+            checkpoint: Checkpoint::new(checkpoint),
+            sweep: Sweep::new(size),
+            next_flip: None,
+            prunes_deliveries: false,
+            told: false,
+        }
     }
 
     /// Time for the hourly round: check rows are brought up to date, and what has died goes.
@@ -100,6 +112,7 @@ impl Housekeeping {
             self.sweep.request();
         }
         self.next_flip = Some(FlipNumber(0));
+        self.prunes_deliveries = true;
     }
 
     /// Where it stands, to begin again there.
@@ -133,6 +146,7 @@ impl Housekeeping {
         self.checkpoint.request();
         self.sweep.request();
         self.next_flip = Some(FlipNumber(0));
+        self.prunes_deliveries = true;
     }
 
     /// Pings in the file.
@@ -143,7 +157,7 @@ impl Housekeeping {
 
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
-        self.checkpoint.pending() || self.sweep.pending() || self.next_flip.is_some()
+        self.checkpoint.pending() || self.sweep.pending() || self.next_flip.is_some() || self.prunes_deliveries
     }
 
     /// Does one slice of whatever is due in a batch that has just appended so many `(pings, bytes of bodies)`; `false` when it wrote
@@ -163,6 +177,7 @@ impl Housekeeping {
             wrote |= self.sweep.slice(&slice, self.checkpoint.done.arrival)?;
         }
         wrote |= self.prune_flips(batch, state, now)?;
+        wrote |= self.prune_deliveries(batch, now)?;
         Ok(wrote)
     }
 
@@ -184,5 +199,15 @@ impl Housekeeping {
             tracing::error!("it stays in the file: {error}");
         }
         Ok(pruned.removed > 0)
+    }
+
+    /// Removes the next of the deliveries that are too old or too many.
+    fn prune_deliveries(&mut self, batch: &Batch, now: Moment) -> Result<bool, StoreError> {
+        if !self.prunes_deliveries {
+            return Ok(false);
+        }
+        let gone = batch.prune_deliveries(MOST_DELIVERIES, now.plus_secs(-DELIVERY_DAYS * 86_400), self.thresholds.slice)?;
+        self.prunes_deliveries = gone == self.thresholds.slice;
+        Ok(gone > 0)
     }
 }

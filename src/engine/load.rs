@@ -71,6 +71,9 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
     for channel in snapshot.channels()? {
         state.apply(&Change::Channel(Arc::new(channel)));
     }
+    for row in snapshot.outbox()? {
+        state.apply(&Change::Queued(Arc::new(row?)));
+    }
     let (mut arrival, mut flip) = (0, 0);
     for check in snapshot.checks()? {
         let check = check?;
@@ -89,6 +92,7 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
         id: snapshot.mark(Mark::NextId)?.max(1),
         arrival: arrival.max(newest.arrival.0) + 1,
         flip: flip.max(newest.flip.0) + 1,
+        delivery: snapshot.mark(Mark::NextDelivery)?.max(1),
         bytes: newest.bytes,
     };
     let size = LogSize {

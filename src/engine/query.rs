@@ -6,8 +6,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Handle;
+use crate::domain::alert::Delivery;
 use crate::domain::check::Check;
-use crate::domain::flip::Flip;
+use crate::domain::flip::{Flip, LoggedFlip};
+use crate::domain::ids::{DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 use crate::store::{Snapshot, StoreError, caught};
@@ -19,6 +21,8 @@ const MOST_TOLD: usize = 1000;
 
 /// Flips that are read from one snapshot. While one is open, pages that are freed are not used again, so the file grows.
 const FLIPS_AT_ONCE: usize = 1000;
+/// Deliveries that are.
+const DELIVERIES_AT_ONCE: usize = 1000;
 
 impl Handle {
     /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
@@ -49,6 +53,25 @@ impl Handle {
             next = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
         }
         Ok(flips)
+    }
+
+    /// The flip of this number; `None` when it has been pruned.
+    pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
+        self.query(|snapshot| snapshot.flip(number))
+    }
+
+    /// What has become of what was to be told, newest first: at most `most` of those `wanted`, all with numbers below `before`.
+    pub fn deliveries(&self, before: DeliveryNumber, most: usize, wanted: impl Fn(&Delivery) -> bool) -> Result<Vec<Delivery>, StoreError> {
+        let (mut found, mut before) = (Vec::new(), Some(before));
+        while let Some(next) = before.take()
+            && found.len() < most
+        {
+            let page = self.query(|snapshot| snapshot.deliveries_before(next)?.take(DELIVERIES_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
+            before = page.get(DELIVERIES_AT_ONCE - 1).map(|delivery| delivery.number);
+            let room = most - found.len();
+            found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
+        }
+        Ok(found)
     }
 
     /// A test query of the database.

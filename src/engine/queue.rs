@@ -156,6 +156,8 @@ fn weight(command: &Command) -> usize {
         Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, settings_weight),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
         Command::Expire(checks) => size_of_val(&**checks),
+        Command::BeginDeliveries(numbers) => size_of_val(&**numbers),
+        Command::ReportDeliveries(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
         Command::Pause(_)
         | Command::Resume(_)
         | Command::DeleteCheck(_)
@@ -166,6 +168,9 @@ fn weight(command: &Command) -> usize {
         | Command::CreateKey(_)
         | Command::RevokeKey(_)
         | Command::DeleteChannel(_)
+        | Command::EnableChannel(_)
+        | Command::DisableChannel { .. }
+        | Command::LogTest { .. }
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,
     }

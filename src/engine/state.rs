@@ -3,6 +3,7 @@
 //! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
 //! [`Change`]s after the commit. So nothing that is read is ahead of the file.
 
+mod outbox;
 mod unique;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,11 +15,13 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
+use crate::domain::alert::OutboxRow;
 use crate::domain::check::{Check, CheckState, Settings};
 use crate::domain::edit::{Edit, UniqueField};
-use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
 use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
+pub use outbox::Outbox;
 use unique::UniqueIndexes;
 
 /// One change of the state.
@@ -45,10 +48,14 @@ pub enum Change {
     Key(Arc<Key>),
     /// A key is gone.
     KeyGone(KeyId),
-    /// A channel is new.
+    /// A channel is new or was changed.
     Channel(Arc<Channel>),
     /// A channel is gone.
     ChannelGone(ChannelId),
+    /// A row of the outbox is new or was changed.
+    Queued(Arc<OutboxRow>),
+    /// A row of the outbox is gone.
+    Unqueued(DeliveryNumber),
     /// Badge URLs are signed with this secret.
     BadgeSecret(BadgeSecret),
     /// The database is told from every other one by this number.
@@ -87,6 +94,10 @@ pub struct State {
     projects: BTreeMap<ProjectId, ProjectState>,
     by_badge_key: HashMap<Box<str>, ProjectId>,
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
+    /// What waits to be sent.
+    pub outbox: Outbox,
+    /// Channels that are gone or disabled, for which something waits: it is removed a few rows at a time.
+    silent: BTreeSet<ChannelId>,
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
@@ -122,6 +133,16 @@ impl State {
     /// How many checks there are.
     pub fn check_count(&self) -> usize {
         self.checks.len() - self.orphans.len()
+    }
+
+    /// Whether rows are still to be removed because what they belong to is gone.
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty() || !self.silent.is_empty()
+    }
+
+    /// What waits although nobody sends it: its channel is gone or disabled.
+    pub fn unsendable(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
+        self.silent.iter().flat_map(|channel| self.outbox.of_channel(*channel))
     }
 
     /// Checks whose rows are still to be removed, since their project is gone.
@@ -286,6 +307,16 @@ impl State {
                     project_state.version += 1;
                     self.by_channel.insert(channel.id, channel.project);
                 }
+                self.note_silence(channel.id);
+            }
+            Change::Queued(row) => {
+                self.outbox.put(row);
+                self.note_silence(row.channel);
+            }
+            Change::Unqueued(number) => {
+                if let Some(channel) = self.outbox.remove(*number) {
+                    self.note_silence(channel);
+                }
             }
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance = Some(*instance),
@@ -294,7 +325,18 @@ impl State {
                     project_state.channels.remove(id);
                     project_state.version += 1;
                 }
+                self.note_silence(*id);
             }
+        }
+    }
+
+    /// Keeps track of the channels for which something waits in vain.
+    fn note_silence(&mut self, id: ChannelId) {
+        let is_sendable = self.channel(id).is_some_and(|channel| channel.health.disabled.is_none());
+        if is_sendable || self.outbox.of_channel(id).next().is_none() {
+            self.silent.remove(&id);
+        } else {
+            self.silent.insert(id);
         }
     }
 

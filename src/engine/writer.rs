@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use super::apply::{Effects, WorkingState};
+use super::apply::{Effects, Numbers, WorkingState};
 use super::command::{Answer, Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, load};
@@ -203,7 +203,7 @@ impl Writer {
         if !due.checks.is_empty() {
             own.push(Command::Expire(due.checks.clone()));
         }
-        if !working.state.orphans().is_empty() {
+        if working.state.has_orphans() {
             own.push(Command::RemoveOrphans);
         }
         if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() {
@@ -221,7 +221,7 @@ impl Writer {
 
     fn patience(&self) -> Duration {
         let Memory { working, more_due, .. } = &self.memory;
-        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || self.has_housekeeping() || !working.state.orphans().is_empty() {
+        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || self.has_housekeeping() || working.state.has_orphans() {
             return Duration::ZERO;
         }
         let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
@@ -267,7 +267,7 @@ impl Writer {
 
     /// Applies commands and writes what they come to; the answers to those of callers.
     fn apply_and_write(&mut self, own: Vec<Command>, commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
-        let ids_before = self.memory.working.numbers.id;
+        let numbers = self.memory.working.numbers;
         for command in own {
             let now = self.stamp();
             // The writer's own commands are never refused.
@@ -278,17 +278,17 @@ impl Writer {
             let now = self.stamp();
             answers.push(Ok(self.memory.working.apply(command, now)));
         }
-        if self.memory.working.effects.changes.is_empty() && !self.has_housekeeping() {
+        if self.memory.working.effects.is_empty() && !self.has_housekeeping() {
             // Refusals, and deadlines that pings have put off, cost no commit.
             return Ok(answers);
         }
         let tidy = !self.housekeeping_rests();
         let before = self.memory.housekeeping.standing();
-        match self.write(ids_before, tidy) {
+        match self.write(numbers, tidy) {
             // What is damaged may lie only where old rows are, which keep nobody from adding new ones.
             Err(error @ StoreError::Damaged { .. }) if tidy => {
                 self.go_round(before, &error)?;
-                self.write(ids_before, false)?;
+                self.write(numbers, false)?;
             }
             written => written?,
         }
@@ -296,21 +296,24 @@ impl Writer {
     }
 
     /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
-    fn write(&mut self, ids_before: u64, tidy: bool) -> Result<(), StoreError> {
+    fn write(&mut self, before: Numbers, tidy: bool) -> Result<(), StoreError> {
         let (store, newest) = (self.shared.store.get()?, self.newest());
         let Memory { working, housekeeping, last_stamp, .. } = &mut self.memory;
         caught(|| {
             let batch = store.batch()?;
             write(&batch, &working.effects)?;
-            if working.numbers.id != ids_before {
-                batch.set_mark(Mark::NextId, working.numbers.id)?;
+            let Numbers { id, delivery, .. } = working.numbers;
+            for (mark, number, before) in [(Mark::NextId, id, before.id), (Mark::NextDelivery, delivery, before.delivery)] {
+                if number != before {
+                    batch.set_mark(mark, number)?;
+                }
             }
             let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
             let appended = (working.effects.pings.len() as u64, bytes);
             housekeeping.appended(appended);
             let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
             // A look that finds nothing to write costs no commit.
-            if cleaned || !working.effects.changes.is_empty() {
+            if cleaned || !working.effects.is_empty() {
                 batch.commit()?;
             }
             Ok(())
@@ -367,7 +370,7 @@ impl Writer {
     /// # Errors
     /// When the file cannot be written.
     pub fn tidy(mut self) -> Result<(), StoreError> {
-        while !self.memory.working.state.orphans().is_empty() {
+        while self.memory.working.state.has_orphans() {
             self.apply_and_write(vec![Command::RemoveOrphans], Vec::new())?;
             self.publish();
         }
@@ -406,6 +409,9 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
     if !effects.flips.is_empty() {
         batch.append_flips(&effects.flips)?;
     }
+    if !effects.deliveries.is_empty() {
+        batch.append_deliveries(&effects.deliveries)?;
+    }
     for change in &effects.changes {
         match change {
             Change::Pinged { .. } => {}
@@ -417,6 +423,8 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
             Change::KeyGone(id) => batch.remove_key(*id)?,
             Change::Channel(channel) => batch.put_channel(channel)?,
             Change::ChannelGone(id) => batch.remove_channel(*id)?,
+            Change::Queued(row) => batch.put_waiting(row)?,
+            Change::Unqueued(number) => batch.remove_waiting(*number)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
             Change::Instance(instance) => batch.set_instance(*instance)?,
         }

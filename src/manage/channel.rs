@@ -19,7 +19,7 @@ pub async fn create(
     name: ChannelName,
     settings: ChannelSettings,
 ) -> Result<Box<Channel>, ManageError> {
-    let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings };
+    let channel = NewChannel { uuid: handle.random().uuid(), project, name, settings, operator: true };
     match submit(handle, Command::CreateChannel(Box::new(channel))).await? {
         Outcome::Channel(channel) => Ok(channel),
         // That command comes to nothing else.

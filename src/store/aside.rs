@@ -1,12 +1,12 @@
 //! Rows that this release cannot read are put aside, so that one of them does not keep the rest from being used.
 //!
-//! Their bytes stay in a table of their own. In place of a check or a project stands one that says so; a key, a channel or an entry of
-//! a log is not there.
+//! Their bytes stay in a table of their own. In place of a check or a project stands one that says so; a key, a channel, a row of
+//! the outbox or an entry of a log is not there.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::ping::{BODIES, PINGS};
-use super::{Store, StoreError, check, flip, meta, ping, project};
+use super::{Store, StoreError, check, flip, meta, outbox, ping, project};
 use crate::domain::ids::CheckId;
 
 /// `aside`: (table, key) -> the row as it was found.
@@ -33,6 +33,7 @@ impl Store {
         drop(bodies);
         let checkpoint = meta::mark(transaction, meta::Mark::CheckpointFlip)?;
         put_aside(transaction, flip::FLIPS, checkpoint + 1, |_, bytes| Some((flip::read(bytes).err()?, None)))?;
+        put_aside(transaction, outbox::OUTBOX, 0, |number, bytes| Some((outbox::read_waiting(number, bytes).err()?, None)))?;
         batch.commit()?;
         Ok(checks.into_iter().map(CheckId).collect())
     }

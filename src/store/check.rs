@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::alert::Telling;
 use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
@@ -55,11 +56,14 @@ struct CheckRow<'a> {
     outcomes: u64,
     #[serde(default)]
     failures: u16,
+    /// Version 3 from here on. 0 quiet, 1 told
+    #[serde(default)]
+    telling: u8,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// The number that stands for a stored status.
@@ -79,6 +83,21 @@ pub(super) fn status_of(number: u8) -> Option<Status> {
         1 => Status::Up,
         2 => Status::Down,
         3 => Status::Paused,
+        _ => return None,
+    })
+}
+
+fn telling_number(telling: Telling) -> u8 {
+    match telling {
+        Telling::Quiet => 0,
+        Telling::Told => 1,
+    }
+}
+
+fn telling_of(number: u8) -> Option<Telling> {
+    Some(match number {
+        0 => Telling::Quiet,
+        1 => Telling::Told,
         _ => return None,
     })
 }
@@ -116,6 +135,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             last_flip: state.last_flip.0,
             outcomes: state.outcomes.bits(),
             failures: state.failures,
+            telling: telling_number(state.telling),
         }
     }
 }
@@ -153,6 +173,7 @@ impl CheckRow<'_> {
             last_flip: FlipNumber(self.last_flip),
             outcomes: Outcomes::from_bits(self.outcomes),
             failures: self.failures,
+            telling: telling_of(self.telling).ok_or("telling")?,
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })
@@ -212,6 +233,7 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
             "start_kw" => row.start_kw = "",
             "success_kw" => row.success_kw = "",
             "failure_kw" => row.failure_kw = "",
+            "telling" => row.telling = 0,
             _ => row.status = status_number(Status::Paused),
         }
     }

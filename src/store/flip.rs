@@ -167,6 +167,12 @@ impl Batch {
 }
 
 impl Snapshot {
+    /// The flip of this number; `None` when it has been pruned.
+    pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
+        let row = self.transaction.open_table(FLIPS)?.get(number.0)?;
+        row.map(|bytes| FlipRow::read(bytes.value())).transpose()
+    }
+
     /// The flips after a number, oldest first.
     pub fn flips_after(
         &self,

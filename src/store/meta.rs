@@ -17,6 +17,8 @@ const INSTANCE_NAME: &str = "instance";
 pub enum Mark {
     /// The next id of the one sequence.
     NextId,
+    /// The number of what is to be told next.
+    NextDelivery,
     /// Check rows hold every ping up to this arrival.
     CheckpointArrival,
     /// Check rows hold every flip up to this number.
@@ -33,6 +35,7 @@ impl Mark {
     fn name(self) -> &'static str {
         match self {
             Self::NextId => "next_id",
+            Self::NextDelivery => "next_delivery",
             Self::CheckpointArrival => "checkpoint_arrival",
             Self::CheckpointFlip => "checkpoint_flip",
             Self::CheckpointBytes => "checkpoint_bytes",

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
@@ -70,11 +71,22 @@ struct ChannelRow<'a> {
     kind: &'a str,
     #[serde(borrow)]
     settings: Vec<(&'a str, &'a str)>,
+    /// Version 2 from here on. Only operators made channels before.
+    #[serde(default = "yes")]
+    operator: bool,
+    #[serde(default)]
+    disabled: Option<(i64, &'a str)>,
+    #[serde(default)]
+    failing: Option<(i64, &'a str)>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl<'a> Record<'a> for ChannelRow<'a> {
     const TABLE: &'static str = "channels";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 /// Makes the tables, so that readers find them.
@@ -124,6 +136,9 @@ impl Batch {
             name: channel.name.as_str(),
             kind: channel.settings.kind().name,
             settings: channel.settings.pairs().collect(),
+            operator: channel.operator,
+            disabled: trouble(channel.health.disabled.as_ref()),
+            failing: trouble(channel.health.failing.as_ref()),
         };
         self.put(CHANNELS, channel.id.0, &row)
     }
@@ -146,12 +161,22 @@ impl Batch {
         Ok(())
     }
 
-    fn put<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
+    /// Writes a row.
+    pub(super) fn put<'a, R: Record<'a>>(&self, table: TableDefinition<'_, u64, &[u8]>, id: u64, row: &R) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         record::encode(row, &mut bytes)?;
         self.transaction.open_table(table)?.insert(id, bytes.as_slice())?;
         Ok(())
     }
+}
+
+/// Since when something is wrong, and what.
+fn trouble(trouble: Option<&(Moment, Box<str>)>) -> Option<(i64, &str)> {
+    trouble.map(|(since, reason)| (since.micros(), &**reason))
+}
+
+fn trouble_of((since, reason): (i64, &str)) -> (Moment, Box<str>) {
+    (Moment::from_micros(since), reason.into())
 }
 
 fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
@@ -195,6 +220,8 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
         project: ProjectId(row.project),
         name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
         settings: ChannelSettings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
+        operator: row.operator,
+        health: ChannelHealth { disabled: row.disabled.map(trouble_of), failing: row.failing.map(trouble_of) },
     })
 }
 

@@ -5,8 +5,10 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 use uuid::Uuid;
 
 mod logs;
+mod versions;
 
 use super::*;
+use crate::domain::alert::{ChannelHealth, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
@@ -59,7 +61,9 @@ fn keys() -> [Key; 3] {
 fn channel() -> Channel {
     let (name, kind) = (ChannelName::parse("mail").unwrap(), ChannelKind::named("email").unwrap());
     let settings = ChannelSettings::parse(kind, [("to", "root@example.org")]).unwrap();
-    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings }
+    let health =
+        ChannelHealth { disabled: Some((Moment::from_secs(70), "gone".into())), failing: Some((Moment::from_secs(60), "busy".into())) };
+    Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, operator: false, health }
 }
 
 fn check() -> Check {
@@ -84,6 +88,7 @@ fn check() -> Check {
         last_flip: FlipNumber(1),
         outcomes: Outcomes::from_bits(0b10_01),
         failures: 3,
+        telling: Telling::Told,
         ..CheckState::new(Moment::from_secs(50))
     };
     Check { id: CheckId(6), uuid: uuid(6), badge: uuid(7), project: ProjectId(1), settings: Arc::new(settings), state }
@@ -169,18 +174,6 @@ fn written() -> Contents {
     Contents { project: project(), keys: keys(), channel: channel(), check: check(), ping: ping(6, 2, 3), flip: flip(6, 0, 50) }
 }
 
-/// As much of it as rows of version 1 hold.
-fn written_by_version_1() -> Contents {
-    let mut contents = written();
-    for key in &mut contents.keys {
-        (key.label, key.hint, key.used) = (KeyLabel::default(), "".into(), None);
-    }
-    (contents.check.state.outcomes, contents.check.state.failures) = (Outcomes::default(), 0);
-    contents.ping.exit = None;
-    (contents.flip.arrival, contents.flip.flip.cause) = (Arrival(0), Cause::Unknown);
-    contents
-}
-
 fn contents(store: &Store) -> Contents {
     fn only<T>(mut all: Vec<T>) -> T {
         assert_eq!(all.len(), 1);
@@ -205,56 +198,11 @@ fn what_is_written_is_read() {
     assert_eq!(contents(&filled()), written());
 }
 
-fn store_of(rows: [&str; 8]) -> Store {
-    let store = store();
-    for (place, row) in ROWS.iter().zip(rows) {
-        let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
-        put_row(&store, *place, &bytes);
-    }
-    store
-}
-
-/// Files hold these bytes: whoever changes how a row is written gives it a new version, and goes on reading the old ones.
-#[test]
-fn rows_of_every_version_are_read() {
-    assert_eq!(contents(&store_of(VERSION_1)), written_by_version_1());
-    let newest = store_of(NEWEST);
-    assert_eq!(contents(&newest), written());
-    let new = filled();
-    for place in ROWS {
-        let hex: String = row(&new, place).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(row(&new, place), row(&newest, place), "{place:?}: {hex}");
-    }
-}
-
-const VERSION_1: [&str; 8] = [
-    "0195c41000000000000000010000000000000001a75a7568617573651464a56261646765",
-    "01930181a9526561645772697465dc0020ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ce004c4b40",
-    "01930181a8526561644f6e6c79dc00200303030303030303030303030303030303030303030303030303030303030303ce004c4b40",
-    "01930181a450696e67b66162636465666768696a6b6c6d6e6f70717273747576ce004c4b40",
-    "0195c4100000000000000005000000000000000501a46d61696ca5656d61696c9192a2746fb0726f6f74406578616d706c652e6f7267",
-    "01dc001ac41000000000000000060000000000000006c4100000000000000007000000000000000701a76e696768746c79a16ea3612062a477686174ce00015180cd0e10a9302033202a202a202aa3555443c3c2a0a0a345525294c2c2c2c2910502ce02faf080ce05f5e10092ce055d4a80c4100000000000000009000000000000000907020801",
-    "019b060203ce0393870002010381a2563494ccc0000201a46375726cc4100000000000000009000000000000000902",
-    "01950600ce02faf0800102",
-];
-
-/// Version 2 of keys, checks, pings and flips.
-const NEWEST: [&str; 8] = [
-    "0195c41000000000000000010000000000000001a75a7568617573651464a56261646765",
-    "02960181a9526561645772697465dc0020ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
-    "02960181a8526561644f6e6c79dc00200303030303030303030303030303030303030303030303030303030303030303ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
-    "02960181a450696e67b66162636465666768696a6b6c6d6e6f70717273747576ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
-    "0195c4100000000000000005000000000000000501a46d61696ca5656d61696c9192a2746fb0726f6f74406578616d706c652e6f7267",
-    "02dc001cc41000000000000000060000000000000006c4100000000000000007000000000000000701a76e696768746c79a16ea3612062a477686174ce00015180cd0e10a9302033202a202a202aa3555443c3c2a0a0a345525294c2c2c2c2910502ce02faf080ce05f5e10092ce055d4a80c41000000000000000090000000000000009070208010903",
-    "029d060203ce0393870002010381a2563494ccc0000201a46375726cc410000000000000000900000000000000090200ce79dcdd47",
-    "02980600ce02faf08001020805ccff",
-];
-
 #[test]
 fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
     for place in ROWS {
         let store = filled();
-        for version in [0, 3, 255] {
+        for version in [0, 4, 255] {
             let mut bytes = row(&store, place);
             bytes[0] = version;
             put_row(&store, place, &bytes);
@@ -356,7 +304,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 3, this release knows up to 2: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 4, this release knows up to 3: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

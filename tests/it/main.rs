@@ -22,6 +22,7 @@ mod faults;
 mod growth;
 mod layouts;
 mod openapi;
+mod outbox;
 mod ping;
 mod scale;
 mod simulation;

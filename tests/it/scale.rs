@@ -101,7 +101,7 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     engine.project(100);
     let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "root@example.org")]).unwrap();
     let name = ChannelName::parse("mail").unwrap();
-    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings };
+    let channel = NewChannel { uuid: Uuid::from_u128(1), project: MAIN, name, settings, operator: true };
     let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
     checks(&mut engine, MANY);
     engine.done(ping(5, Kind::Success, "body"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::super::alert::Event;
 use super::value;
 use super::{ChannelKind, Form, Need};
 
@@ -125,6 +126,11 @@ impl ChannelSettings {
     fn origins(&self) -> impl Iterator<Item = (&str, String)> {
         let is_url = |key: &str| self.kind.field(key).is_some_and(|field| matches!(field.form, Form::Url));
         self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, value::origin(url)?)))
+    }
+
+    /// Whether a channel with these settings is told of an event.
+    pub fn takes(&self, event: Event) -> bool {
+        (self.kind.takes)(self, event)
     }
 
     /// The kind they are for.

@@ -35,22 +35,28 @@ impl WorkingState {
         let mut flips = Vec::new();
         check.state.edit(&check.settings, &settings, now, &mut flips);
         check.settings = Arc::new(settings);
-        Ok(Outcome::Check(Box::new(self.put_check(check, &flips))))
+        Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
     /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
-    pub(super) fn transition(&mut self, id: CheckId, turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
+    pub(super) fn transition(
+        &mut self,
+        id: CheckId,
+        now: Moment,
+        turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool,
+    ) -> Applied {
         let mut check = self.existing(id)?;
         let mut flips = Vec::new();
         let turned = turn(&mut check.state, &check.settings, &mut flips);
         // Also when refused: a deadline that has passed is a fact.
-        let check = if turned || !flips.is_empty() { self.put_check(check, &flips) } else { check };
+        let check = if turned || !flips.is_empty() { self.put_check(check, &flips, now) } else { check };
         if turned { Ok(Outcome::Check(Box::new(check))) } else { Err(Refusal::NotPaused) }
     }
 
     pub(super) fn delete_check(&mut self, id: CheckId, now: Moment) -> Applied {
         let mut check = self.existing(id)?;
         check.state.settle(&check.settings, now, &mut Vec::new());
+        self.untell(&check, now);
         self.change(Change::CheckGone(id));
         Ok(Outcome::Check(Box::new(check)))
     }
@@ -61,7 +67,7 @@ impl WorkingState {
             let mut flips = Vec::new();
             check.state.settle(&check.settings, now, &mut flips);
             if !flips.is_empty() {
-                self.put_check(check, &flips);
+                self.put_check(check, &flips, now);
             }
         }
         Outcome::Done
@@ -79,7 +85,7 @@ impl WorkingState {
         let id = CheckId(self.next_id());
         let CheckNames { uuid, badge } = names;
         let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now) };
-        self.put_check(check, &[])
+        self.put_check(check, &[], now)
     }
 
     /// A check to be changed or shown, without channels that are gone.
@@ -92,8 +98,8 @@ impl WorkingState {
         Ok(check)
     }
 
-    fn put_check(&mut self, mut check: Check, flips: &[Flip]) -> Check {
-        self.log_flips(check.id, &mut check.state, Arrival(0), flips);
+    fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
+        self.log_flips(&mut check, Arrival(0), flips, now);
         self.change(Change::Check(Box::new(check.clone())));
         check
     }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
-use crate::domain::check::Settings;
+use crate::domain::check::{CheckState, Settings};
 use crate::domain::edit::ChannelChoice;
+use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, CheckId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Meaning, Method, Ping, long_bytes};
@@ -72,14 +73,23 @@ impl WorkingState {
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
         let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit, body_len };
         state.last_arrival = arrival;
-        self.log_flips(id, &mut state, arrival, &flips);
         if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
             self.note_key_use(key, now, from);
         }
         self.effects.pings.push((arrival, ping, body));
         let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
-        self.change(Change::Pinged { id, state, sooner });
+        self.pinged(id, state, sooner, arrival, &flips, now);
         Ok(if created { Outcome::PingedNew } else { Outcome::Pinged })
+    }
+
+    /// The check has become this by a ping. What has been told of it stands in its row alone, so that is written if it changes.
+    fn pinged(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Moment) {
+        let flipped = if flips.is_empty() { None } else { self.state.check(id).cloned() };
+        let Some(mut check) = flipped else { return self.change(Change::Pinged { id, state, sooner }) };
+        check.state = state;
+        self.log_flips(&mut check, arrival, flips, now);
+        let told = check.state.telling != state.telling;
+        self.change(if told { Change::Check(Box::new(check)) } else { Change::Pinged { id, state: check.state, sooner } });
     }
 
     /// The check that a ping is for, and whether it was made for it.
@@ -120,7 +130,7 @@ impl WorkingState {
 }
 
 /// A paused check whose run has passed its deadline is down, whether or not that has been noticed.
-fn overdue(settings: &Settings, state: &crate::domain::check::CheckState, now: Moment) -> bool {
+fn overdue(settings: &Settings, state: &CheckState, now: Moment) -> bool {
     state.deadline(settings).is_some_and(|deadline| deadline <= now)
 }
 

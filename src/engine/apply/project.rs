@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
+use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
@@ -49,9 +50,10 @@ impl WorkingState {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn remove_orphans(&mut self) -> Outcome {
+    pub(super) fn remove_orphans(&mut self, now: Moment) -> Outcome {
         let gone: Vec<_> = self.state.orphans().iter().copied().take(MOST_ORPHANS).collect();
         gone.into_iter().for_each(|id| self.change(Change::CheckGone(id)));
+        self.remove_unsendable(now);
         Outcome::Done
     }
 
@@ -84,10 +86,10 @@ impl WorkingState {
     }
 
     pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
-        let NewChannel { uuid, project, name, settings } = request;
+        let NewChannel { uuid, project, name, settings, operator } = request;
         self.state.project(project).ok_or(Refusal::NotFound)?;
         let id = ChannelId(self.next_id());
-        Ok(self.put_channel(Channel { id, uuid, project, name, settings }))
+        Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
     }
 
     pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<ChannelSettings>) -> Applied {

@@ -264,7 +264,7 @@ impl Writer {
         let (mut memory, published) = Memory::read(store, body_limit, self.thresholds, now, &self.shared.random)?;
         let (found, known) = (memory.working.numbers, self.recovery.acknowledged);
         let same = memory.working.state.instance == self.memory.working.state.instance;
-        if !same || found.arrival < known.arrival || found.id < known.id {
+        if !same || found.arrival < known.arrival || found.id < known.id || found.delivery < known.delivery {
             let reason = if same { "it holds less than was acknowledged" } else { "it is not the database that was open" };
             return Err(self.medium.broken(StoreError::Damaged { reason: reason.into(), panicked: false }));
         }

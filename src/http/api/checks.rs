@@ -198,9 +198,13 @@ async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
         Outcome::Created(check) => Ok(reply::created_json(written(call, &check, Members::Changed, now))),
         Outcome::Check(check) => Ok(reply::json(written(call, &check, Members::Changed, now))),
         // No command of this file comes to these.
-        Outcome::Pinged | Outcome::PingedNew | Outcome::Project(_) | Outcome::Key(_) | Outcome::Channel(_) | Outcome::Done => {
-            Err(Fault::Unavailable)
-        }
+        Outcome::Pinged
+        | Outcome::PingedNew
+        | Outcome::Project(_)
+        | Outcome::Key(_)
+        | Outcome::Channel(_)
+        | Outcome::Begun(_)
+        | Outcome::Done => Err(Fault::Unavailable),
     }
 }
 

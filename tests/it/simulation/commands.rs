@@ -99,6 +99,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             project,
             name: channel_name(dice),
             settings: channel_settings(dice),
+            operator: true,
         })),
         57..62 => Command::SetChannel {
             channel: ChannelId(some_of(dice, model.channels.keys())),

@@ -94,7 +94,8 @@ impl From<&Outcome> for Answered {
             Outcome::Project(project) => Self::Project(project.id.0),
             Outcome::Key(key) => Self::Key(key.id.0),
             Outcome::Channel(channel) => Self::Channel(channel.id.0),
-            Outcome::Done => Self::Done,
+            // What is sent is followed by `outbox`.
+            Outcome::Begun(_) | Outcome::Done => Self::Done,
         }
     }
 }
@@ -241,6 +242,11 @@ impl Model {
                 }
                 Ok(Answered::Channel(id.0))
             }
+            Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => {
+                self.channels.get(&id.0).map(|_| Answered::Channel(id.0)).ok_or(Refusal::NotFound)
+            }
+            Command::LogTest { channel, .. } => self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
+            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) => Ok(Answered::Done),
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
                 for check in self.checks.values_mut() {

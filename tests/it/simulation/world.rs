@@ -13,6 +13,7 @@ use overdue::store::{Mark, Store, StoreError};
 
 use super::commands;
 use super::model::{self, Answered, BODY_LIMIT, Model};
+use super::outbox::Followed;
 use super::verify::{self, same};
 use crate::support::dice::Dice;
 use crate::support::disk::{Disk, Operation};
@@ -41,11 +42,13 @@ pub(crate) struct Tally {
     pub(crate) checkpoints: u32,
     pub(crate) swept: u32,
     pub(crate) kept: u32,
+    /// Flips that a channel was to be told of.
+    pub(crate) told: u32,
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { commands, batches, cuts, clean_stops, failures, in_doubt, missing, checkpoints, swept, kept } = self;
+        let Self { commands, batches, cuts, clean_stops, failures, in_doubt, missing, checkpoints, swept, kept, told } = self;
         for (count, more) in [
             (commands, other.commands),
             (batches, other.batches),
@@ -57,6 +60,7 @@ impl Tally {
             (checkpoints, other.checkpoints),
             (swept, other.swept),
             (kept, other.kept),
+            (told, other.told),
         ] {
             *count += more;
         }
@@ -72,6 +76,7 @@ pub(crate) struct World {
     model: Model,
     /// What the model was to become by commands whose callers were not told.
     in_doubt: Option<Model>,
+    followed: Followed,
     /// The time of the last command; microseconds.
     stamp: i64,
     /// The time up to which every deadline has been noticed; microseconds.
@@ -118,7 +123,20 @@ impl World {
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
         };
-        let mut world = Self { dice, disk, clock, thresholds, engine: None, model, in_doubt, stamp, noticed: stamp, latest: stamp, tally };
+        let mut world = Self {
+            dice,
+            disk,
+            clock,
+            thresholds,
+            engine: None,
+            model,
+            in_doubt,
+            followed: Followed::default(),
+            stamp,
+            noticed: stamp,
+            latest: stamp,
+            tally,
+        };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -133,10 +151,11 @@ impl World {
             self.witness()?;
         }
         match self.dice.below(100) {
-            0..66 => {
+            0..58 => {
                 let plan = self.plan();
                 self.carry_out(plan)
             }
+            58..66 => self.send(),
             66..72 => {
                 self.idle()?;
                 self.verify()
@@ -149,7 +168,30 @@ impl World {
 
     /// Stops and starts once more, and compares everything for the last time.
     pub(crate) fn finish(&mut self) -> Verdict {
-        self.stop_and_start()
+        self.stop_and_start()?;
+        self.tally.told = self.followed.told;
+        Ok(())
+    }
+
+    /// Lets those who send do something, and sometimes the power go meanwhile.
+    fn send(&mut self) -> Verdict {
+        let commands = self.followed.commands(&self.dice, &self.engine.as_ref().expect("the engine is open").0);
+        let fails = self.dice.chance(15);
+        if fails {
+            self.disk.lose_power(self.dice.below(16) as u32);
+        }
+        let answers = self.ask(&commands)?;
+        if answers.is_empty() {
+            self.followed.unanswered(&commands);
+        } else {
+            self.followed.answered(&commands, &answers);
+            self.note_flips(true)?;
+        }
+        if fails { self.power_on() } else { Ok(()) }
+    }
+
+    fn note_flips(&mut self, sure: bool) -> Verdict {
+        self.followed.note(&self.engine.as_ref().expect("the engine is open").0, sure)
     }
 
     fn engine(&mut self) -> &mut (Handle, Writer) {
@@ -250,8 +292,10 @@ impl World {
 
     fn carry_out(&mut self, plan: Plan) -> Verdict {
         same!(self.submit(&plan)?, true, "whether a sound disk takes what is written");
+        // Who is told of a flip depends on channels and on what a check is assigned to.
+        let sure = plan.commands.iter().all(|command| matches!(command, Command::Ping(_) | Command::Pause(_) | Command::Resume(_)));
         (self.model, self.stamp) = (plan.after, plan.now);
-        Ok(())
+        self.note_flips(sure)
     }
 
     fn idle(&mut self) -> Verdict {
@@ -268,7 +312,8 @@ impl World {
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
         same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
         same!(handle.is_writable(), true, "whether the engine can write");
-        verify::everything(&self.model, handle, now, latest)
+        verify::everything(&self.model, handle, now, latest)?;
+        self.followed.verify(handle, latest)
     }
 
     /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there.
@@ -296,7 +341,7 @@ impl World {
             match self.fits(model, &commands, &answers) {
                 Ok(()) => {
                     self.tally.missing += differences.len() as u32;
-                    return Ok(());
+                    return self.note_flips(false);
                 }
                 Err(difference) => differences.push(difference),
             }
@@ -355,7 +400,7 @@ impl World {
         if self.submit(&plan)? {
             self.disk.heal();
             (self.model, self.stamp) = (plan.after, plan.now);
-            return Ok(());
+            return self.note_flips(false);
         }
         self.tally.failures += 1;
         for _ in 0..=self.dice.below(3) {
@@ -392,6 +437,11 @@ impl World {
                 self.in_doubt = Some(plan.after);
             }
         }
+        self.power_on()
+    }
+
+    /// Lets the power go for a moment, and sometimes again.
+    fn power_on(&mut self) -> Verdict {
         loop {
             self.tally.cuts += 1;
             self.disk.power_off();

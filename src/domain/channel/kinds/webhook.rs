@@ -1,5 +1,6 @@
 //! Channels that make an HTTP request.
 
+use crate::domain::alert::Event;
 use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, Need};
 
 pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
@@ -20,7 +21,17 @@ pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
         Field { key: "header.NAME", form: Form::Header, need: Need::Optional, help: "a header of the request" },
     ],
     rule,
+    takes,
 };
+
+fn takes(settings: &ChannelSettings, event: Event) -> bool {
+    match event {
+        Event::Down => settings.get("down-url").is_some(),
+        Event::Up => settings.get("up-url").is_some(),
+        Event::Test => true,
+        Event::Closed => false,
+    }
+}
 
 fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
     if settings.get("down-url").or(settings.get("up-url")).is_none() {

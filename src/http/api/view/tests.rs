@@ -33,7 +33,18 @@ fn channel(id: u64, uuid: u128) -> (ChannelId, Arc<Channel>) {
     let name = ChannelName::parse("On \"call\"").unwrap();
     let settings = ChannelSettings::parse(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     let id = ChannelId(id);
-    (id, Arc::new(Channel { id, uuid: Uuid::from_u128(uuid), project: ProjectId(1), name, settings }))
+    (
+        id,
+        Arc::new(Channel {
+            id,
+            uuid: Uuid::from_u128(uuid),
+            project: ProjectId(1),
+            name,
+            settings,
+            operator: true,
+            health: Default::default(),
+        }),
+    )
 }
 
 fn full() -> Settings {

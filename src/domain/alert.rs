@@ -1,0 +1,169 @@
+//! What is told about checks: whether a downtime has been told, what waits to be sent, and what has become of it.
+
+use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
+use super::moment::Moment;
+
+/// Whether the downtime that a check is in has been told to those who are to know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Telling {
+    /// There is nothing to tell: the check is not down, or went down under a release that told nobody.
+    #[default]
+    Quiet,
+    /// It is down, and that was told to all channels that it has.
+    Told,
+}
+
+/// What is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A check went down.
+    Down,
+    /// A check that was told to be down is up again.
+    Up,
+    /// A check that was told to be down is no longer watched, or gone. Only those are told who keep incidents open.
+    Closed,
+    /// Somebody asked for a test.
+    Test,
+}
+
+impl Event {
+    /// The word for it in answers and lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+            Self::Closed => "closed",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Something that is to be sent to a channel. The text is made when it is sent, from the state of that moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutboxRow {
+    /// Its place; rows of one channel and check are sent in this order.
+    pub number: DeliveryNumber,
+    /// To whom.
+    pub channel: ChannelId,
+    /// About which check.
+    pub check: CheckId,
+    /// The flip that is told.
+    pub flip: FlipNumber,
+    /// What is told.
+    pub event: Event,
+    /// The time of the flip.
+    pub at: Moment,
+    /// When it was decided that it is told.
+    pub queued: Moment,
+    /// How often sending it was begun.
+    pub attempts: u16,
+    /// When the attempt began of which nothing has been reported yet.
+    pub begun: Option<Moment>,
+    /// How often the server ended between the beginning of an attempt and its report.
+    pub interrupted: u8,
+    /// It is not known whether an earlier attempt arrived.
+    pub doubtful: bool,
+    /// Rows of the same channel and check that were left out before this one, since too many waited.
+    pub skipped: u16,
+    /// How the check was called, for a check that is gone.
+    pub gone: Option<Box<GoneCheck>>,
+}
+
+/// What is left of a check that is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GoneCheck {
+    /// Its name.
+    pub name: Box<str>,
+    /// What incidents about it are called.
+    pub unique_key: UniqueKey,
+}
+
+/// What has become of something that was to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// The number that it had in the outbox.
+    pub number: DeliveryNumber,
+    /// To whom.
+    pub channel: ChannelId,
+    /// About which check.
+    pub check: CheckId,
+    /// The flip that was told.
+    pub flip: FlipNumber,
+    /// What was told.
+    pub event: Event,
+    /// When it was decided that it is told.
+    pub queued: Moment,
+    /// When it was finished.
+    pub finished: Moment,
+    /// What has become of it.
+    pub outcome: DeliveryOutcome,
+    /// How often sending it was begun.
+    pub attempts: u16,
+    /// The status of the last answer; 0: there was none, or the kind has no such thing.
+    pub status: u16,
+    /// Why it was not delivered, in words; at most [`Delivery::LONGEST_REASON`] bytes.
+    pub reason: Box<str>,
+    /// The delivery that told this as well, in one message.
+    pub told_with: Option<DeliveryNumber>,
+}
+
+impl Delivery {
+    /// Bytes of a reason.
+    pub const LONGEST_REASON: usize = 200;
+    /// Reasons are one line of at most so many bytes.
+    pub fn reason(text: &str) -> Box<str> {
+        let line: String = text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+        line.get(..line.floor_char_boundary(Self::LONGEST_REASON)).unwrap_or(&line).trim_end().into()
+    }
+}
+
+/// What has become of something that was to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeliveryOutcome {
+    /// The channel took it.
+    Delivered,
+    /// It was given up.
+    Failed,
+    /// A later message told it as well, or it was over before it was told.
+    Superseded,
+    /// It was not sent at all.
+    Skipped,
+}
+
+impl DeliveryOutcome {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Superseded, Self::Skipped];
+
+    /// The word for it in answers and lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Superseded => "superseded",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What is wrong with a channel, as far as sending to it has shown.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ChannelHealth {
+    /// Nothing is sent to it since then, for this reason, until somebody enables or changes it.
+    pub disabled: Option<(Moment, Box<str>)>,
+    /// What was sent since then has not been taken; the reason is that of the last attempt.
+    pub failing: Option<(Moment, Box<str>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_one_short_line() {
+        for (text, reason) in [("no answer", "no answer"), ("a\r\nb\u{0}", "a  b"), ("", "")] {
+            assert_eq!(&*Delivery::reason(text), reason);
+        }
+        assert_eq!(&*Delivery::reason(&"ž".repeat(150)), "ž".repeat(100));
+        assert_eq!(&*Delivery::reason(&format!("x{}", "ž".repeat(150))), format!("x{}", "ž".repeat(99)));
+    }
+}

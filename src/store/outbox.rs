@@ -1,0 +1,235 @@
+//! What waits to be sent to channels, and the log of what has become of it.
+
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
+use serde::{Deserialize, Serialize};
+
+use super::record::{self, Record};
+use super::{Batch, Snapshot, StoreError};
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
+use crate::domain::moment::Moment;
+
+/// `outbox`: delivery number -> `WaitingRow`.
+pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
+/// `deliveries`: delivery number -> `DeliveryRow`. The number is that of the outbox, so rows are added near the new end.
+pub(super) const DELIVERIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("deliveries");
+
+#[derive(Serialize, Deserialize)]
+struct WaitingRow<'a> {
+    channel: u64,
+    check: u64,
+    flip: u64,
+    event: u8,
+    at: i64,
+    queued: i64,
+    attempts: u16,
+    begun: Option<i64>,
+    interrupted: u8,
+    doubtful: bool,
+    skipped: u16,
+    /// Name and unique key.
+    #[serde(borrow)]
+    gone: Option<(&'a str, [u8; 20])>,
+}
+
+impl<'a> Record<'a> for WaitingRow<'a> {
+    const TABLE: &'static str = "outbox";
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+struct DeliveryRow<'a> {
+    channel: u64,
+    check: u64,
+    flip: u64,
+    event: u8,
+    queued: i64,
+    finished: i64,
+    /// 0 delivered, 1 failed, 2 superseded, 3 skipped
+    outcome: u8,
+    attempts: u16,
+    status: u16,
+    reason: &'a str,
+    told_with: Option<u64>,
+}
+
+impl<'a> Record<'a> for DeliveryRow<'a> {
+    const TABLE: &'static str = "deliveries";
+    const VERSION: u8 = 1;
+}
+
+fn event_number(event: Event) -> u8 {
+    match event {
+        Event::Down => 0,
+        Event::Up => 1,
+        Event::Closed => 2,
+        Event::Test => 3,
+    }
+}
+
+fn event_of(number: u8) -> Option<Event> {
+    Some(match number {
+        0 => Event::Down,
+        1 => Event::Up,
+        2 => Event::Closed,
+        3 => Event::Test,
+        _ => return None,
+    })
+}
+
+fn outcome_number(outcome: DeliveryOutcome) -> u8 {
+    match outcome {
+        DeliveryOutcome::Delivered => 0,
+        DeliveryOutcome::Failed => 1,
+        DeliveryOutcome::Superseded => 2,
+        DeliveryOutcome::Skipped => 3,
+    }
+}
+
+fn outcome_of(number: u8) -> Option<DeliveryOutcome> {
+    Some(match number {
+        0 => DeliveryOutcome::Delivered,
+        1 => DeliveryOutcome::Failed,
+        2 => DeliveryOutcome::Superseded,
+        3 => DeliveryOutcome::Skipped,
+        _ => return None,
+    })
+}
+
+/// Makes the tables, so that readers find them.
+pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    for table in [OUTBOX, DELIVERIES] {
+        transaction.open_table(table)?;
+    }
+    Ok(())
+}
+
+/// The row of the outbox in these bytes.
+pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
+    let row: WaitingRow<'_> = record::decode(bytes)?;
+    Ok(OutboxRow {
+        number: DeliveryNumber(number),
+        channel: ChannelId(row.channel),
+        check: CheckId(row.check),
+        flip: FlipNumber(row.flip),
+        event: event_of(row.event).ok_or_else(|| record::corrupt::<WaitingRow<'_>>(&format_args!("event {}", row.event)))?,
+        at: Moment::from_micros(row.at),
+        queued: Moment::from_micros(row.queued),
+        attempts: row.attempts,
+        begun: row.begun.map(Moment::from_micros),
+        interrupted: row.interrupted,
+        doubtful: row.doubtful,
+        skipped: row.skipped,
+        gone: row.gone.map(|(name, key)| Box::new(GoneCheck { name: name.into(), unique_key: UniqueKey::from_bytes(key) })),
+    })
+}
+
+fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, StoreError> {
+    let row: DeliveryRow<'_> = record::decode(bytes)?;
+    let corrupt = |what, number: u8| record::corrupt::<DeliveryRow<'_>>(&format_args!("{what} {number}"));
+    Ok(Delivery {
+        number: DeliveryNumber(number),
+        channel: ChannelId(row.channel),
+        check: CheckId(row.check),
+        flip: FlipNumber(row.flip),
+        event: event_of(row.event).ok_or_else(|| corrupt("event", row.event))?,
+        queued: Moment::from_micros(row.queued),
+        finished: Moment::from_micros(row.finished),
+        outcome: outcome_of(row.outcome).ok_or_else(|| corrupt("outcome", row.outcome))?,
+        attempts: row.attempts,
+        status: row.status,
+        reason: row.reason.into(),
+        told_with: row.told_with.map(DeliveryNumber),
+    })
+}
+
+impl Batch {
+    /// Writes a row of the outbox.
+    pub fn put_waiting(&self, waiting: &OutboxRow) -> Result<(), StoreError> {
+        let row = WaitingRow {
+            channel: waiting.channel.0,
+            check: waiting.check.0,
+            flip: waiting.flip.0,
+            event: event_number(waiting.event),
+            at: waiting.at.micros(),
+            queued: waiting.queued.micros(),
+            attempts: waiting.attempts,
+            begun: waiting.begun.map(Moment::micros),
+            interrupted: waiting.interrupted,
+            doubtful: waiting.doubtful,
+            skipped: waiting.skipped,
+            gone: waiting.gone.as_ref().map(|gone| (&*gone.name, gone.unique_key.to_bytes())),
+        };
+        self.put(OUTBOX, waiting.number.0, &row)
+    }
+
+    /// Removes a row of the outbox.
+    pub fn remove_waiting(&self, number: DeliveryNumber) -> Result<(), StoreError> {
+        self.transaction.open_table(OUTBOX)?.remove(number.0)?;
+        Ok(())
+    }
+
+    /// Adds to the log of deliveries.
+    pub fn append_deliveries(&self, deliveries: &[Delivery]) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(DELIVERIES)?;
+        let mut bytes = Vec::new();
+        for delivery in deliveries {
+            let row = DeliveryRow {
+                channel: delivery.channel.0,
+                check: delivery.check.0,
+                flip: delivery.flip.0,
+                event: event_number(delivery.event),
+                queued: delivery.queued.micros(),
+                finished: delivery.finished.micros(),
+                outcome: outcome_number(delivery.outcome),
+                attempts: delivery.attempts,
+                status: delivery.status,
+                reason: &delivery.reason,
+                told_with: delivery.told_with.map(|number| number.0),
+            };
+            record::encode(&row, &mut bytes)?;
+            table.insert(delivery.number.0, bytes.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest deliveries, at most `most` of them: those beyond the newest `kept`, and those that were finished before a
+    /// moment. A row that cannot be read goes, too. How many went.
+    pub fn prune_deliveries(&self, kept: u64, before: Moment, most: usize) -> Result<usize, StoreError> {
+        use redb::ReadableTableMetadata as _;
+        let mut table = self.transaction.open_table(DELIVERIES)?;
+        let surplus = table.len()?.saturating_sub(kept);
+        let mut gone = Vec::new();
+        for (place, row) in (0..).zip(table.iter()?.take(most)) {
+            let (number, bytes) = row?;
+            let keep = place >= surplus && read_delivery(number.value(), bytes.value()).is_ok_and(|delivery| delivery.finished >= before);
+            if keep {
+                break;
+            }
+            gone.push(number.value());
+        }
+        gone.iter().try_for_each(|number| table.remove(number).map(drop))?;
+        Ok(gone.len())
+    }
+}
+
+impl Snapshot {
+    /// What waits, oldest first.
+    pub fn outbox(&self) -> Result<impl Iterator<Item = Result<OutboxRow, StoreError>> + use<>, StoreError> {
+        Ok(self.transaction.open_table(OUTBOX)?.range::<u64>(..)?.map(|row| {
+            let (number, bytes) = row?;
+            read_waiting(number.value(), bytes.value())
+        }))
+    }
+
+    /// What has become of what was to be sent: numbers below `before`, newest first.
+    pub fn deliveries_before(
+        &self,
+        before: DeliveryNumber,
+    ) -> Result<impl Iterator<Item = Result<Delivery, StoreError>> + use<>, StoreError> {
+        Ok(self.transaction.open_table(DELIVERIES)?.range(..before.0)?.rev().map(|row| {
+            let (number, bytes) = row?;
+            read_delivery(number.value(), bytes.value())
+        }))
+    }
+}

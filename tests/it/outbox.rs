@@ -1,0 +1,234 @@
+//! What flips put into the outbox, and what becomes of it.
+
+use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Telling};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::edit::{ChannelChoice, Edit};
+use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use overdue::domain::ping::Kind;
+use overdue::domain::project::ChannelName;
+use overdue::engine::Thresholds;
+use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent};
+use overdue::store::Medium;
+use uuid::Uuid;
+
+use crate::support::build::{create_check, ping};
+use crate::support::disk::Disk;
+use crate::support::engine::Engine;
+
+const MAIN: ProjectId = ProjectId(1);
+const HOOK: &[(&str, &str)] = &[("down-url", "http://a/down"), ("up-url", "http://a/up")];
+
+fn channel(engine: &mut Engine, uuid: u128, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
+    let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs.iter().copied()).unwrap();
+    let (uuid, name) = (Uuid::from_u128(uuid), ChannelName::parse("").unwrap());
+    let channel = NewChannel { uuid, project: MAIN, name, settings, operator: true };
+    match engine.done(Command::CreateChannel(Box::new(channel))) {
+        Outcome::Channel(channel) => channel.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// A check that is told to all channels that there are.
+fn check(engine: &mut Engine, uuid: u128) -> CheckId {
+    match engine.done(create_check(MAIN, uuid, Edit { channels: Some(ChannelChoice::All), ..Edit::default() })) {
+        Outcome::Created(check) => check.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+fn waiting(engine: &Engine) -> Vec<(ChannelId, CheckId, Event)> {
+    engine.handle.state().outbox.rows().map(|row| (row.channel, row.check, row.event)).collect()
+}
+
+fn numbers(engine: &Engine) -> Vec<DeliveryNumber> {
+    engine.handle.state().outbox.rows().map(|row| row.number).collect()
+}
+
+/// What has become of what waited, oldest first.
+fn finished(engine: &Engine) -> Vec<Delivery> {
+    let mut deliveries = engine.handle.deliveries(DeliveryNumber(u64::MAX), 1000, |_| true).unwrap();
+    deliveries.reverse();
+    deliveries
+}
+
+fn outcomes(engine: &Engine) -> Vec<(Event, DeliveryOutcome, String)> {
+    finished(engine).into_iter().map(|delivery| (delivery.event, delivery.outcome, delivery.reason.into())).collect()
+}
+
+fn begin(engine: &mut Engine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> {
+    match engine.done(Command::BeginDeliveries(numbers)) {
+        Outcome::Begun(rows) => rows.iter().map(|row| (row.attempts, row.doubtful)).collect(),
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+fn report(engine: &mut Engine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: Sent) {
+    engine.done(Command::ReportDeliveries(vec![Report { channel, rows, sent, status: 202 }]));
+}
+
+#[test]
+fn down_is_told_to_every_channel_and_up_to_those_who_were_told() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let (hook, only_up) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "webhook", &[("up-url", "http://a/")]));
+    let id = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!(waiting(&engine), [], "new to up is told to nobody");
+    engine.clock.advance_secs(86_400 + 3600 + 1);
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!((waiting(&engine), engine.seen(id).state.telling), (vec![(hook, id, Event::Down)], Telling::Told));
+    // Another failure of a check that is down is no news.
+    engine.done(ping(7, Kind::Fail, ""));
+    assert_eq!(waiting(&engine).len(), 1);
+    engine.done(ping(7, Kind::Success, ""));
+    let all = vec![(hook, id, Event::Down), (hook, id, Event::Up), (only_up, id, Event::Up)];
+    assert_eq!((waiting(&engine), engine.seen(id).state.telling), (all, Telling::Quiet));
+    let state = engine.handle.state();
+    let row = state.outbox.rows().next().unwrap();
+    let flip = engine.handle.flip(row.flip).unwrap().unwrap();
+    assert_eq!((flip.check, flip.flip.at, row.queued), (id, row.at, row.at.plus_secs(1)));
+}
+
+#[test]
+fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+    for command in [Command::Pause(id), Command::Resume(id), ping(7, Kind::Success, ""), Command::Pause(id)] {
+        engine.done(command);
+    }
+    assert_eq!((waiting(&engine).len(), engine.seen(id).state.telling), (1, Telling::Quiet));
+    engine.done(ping(7, Kind::Fail, ""));
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down); 2]);
+}
+
+#[test]
+fn attempts_are_counted_and_interrupted_ones_are_marked() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let all = numbers(&engine);
+    assert_eq!(begin(&mut engine, vec![all[0], DeliveryNumber(99)]), [(1, false)], "what is not there is not begun");
+    report(&mut engine, hook, all.clone(), Sent::Later { reason: "no answer".into(), doubtful: false });
+    let failing = |engine: &Engine| engine.handle.state().channel(hook).unwrap().health.failing.clone();
+    assert_eq!(failing(&engine), Some((engine.handle.now(), "no answer".into())));
+    assert_eq!(begin(&mut engine, all.clone()), [(2, false)]);
+    for round in 1..=3 {
+        // The process ends without a word.
+        drop(engine);
+        engine = Engine::open(disk.medium(), Thresholds::default());
+        let begun = begin(&mut engine, all.clone());
+        assert_eq!(begun, if round < 3 { vec![(2 + round, true)] } else { vec![] });
+    }
+    assert_eq!(waiting(&engine), []);
+    assert_eq!(outcomes(&engine), [(Event::Down, DeliveryOutcome::Failed, "sending it ended the server three times".into())]);
+    // The next one has its own number, after a start too.
+    drop(engine);
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!(waiting(&engine), [(hook, id, Event::Up)]);
+    assert!(numbers(&engine)[0] > all[0]);
+}
+
+#[test]
+fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = check(&mut engine, 7);
+    for kind in [Kind::Fail, Kind::Success, Kind::Fail] {
+        engine.done(ping(7, kind, ""));
+    }
+    let all = numbers(&engine);
+    begin(&mut engine, all.clone());
+    report(&mut engine, hook, vec![all[2], all[0]], Sent::Delivered);
+    let found = finished(&engine);
+    let told: Vec<_> = found.iter().map(|delivery| (delivery.number, delivery.status, delivery.attempts, delivery.told_with)).collect();
+    assert_eq!(told, [(all[0], 202, 1, Some(all[2])), (all[2], 202, 1, None)]);
+    assert!(found.iter().all(|delivery| (delivery.check, delivery.channel, delivery.finished) == (id, hook, engine.handle.now())));
+    report(&mut engine, hook, vec![all[1]], Sent::Closed("410 Gone".into()));
+    let channel = |engine: &Engine| engine.handle.state().channel(hook).unwrap().clone();
+    assert_eq!(channel(&engine).health.disabled, Some((engine.handle.now(), "410 Gone".into())));
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!((waiting(&engine), outcomes(&engine)[3].2.as_str()), (vec![], "the channel is disabled"));
+    engine.done(Command::EnableChannel(hook));
+    engine.done(ping(7, Kind::Fail, ""));
+    assert_eq!((waiting(&engine), channel(&engine).health.clone()), (vec![(hook, id, Event::Down)], Default::default()));
+    // Disabled again: what waits is left out.
+    engine.done(Command::DisableChannel { channel: hook, reason: "enough".into() });
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(waiting(&engine), []);
+}
+
+#[test]
+fn too_many_changes_of_a_check_leave_the_oldest_out_and_say_so() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let first = numbers(&engine);
+    begin(&mut engine, first);
+    for _ in 0..50 {
+        engine.done(ping(7, Kind::Success, ""));
+        engine.done(ping(7, Kind::Fail, ""));
+    }
+    let state = engine.handle.state();
+    let rows: Vec<_> = state.outbox.of_channel(hook).map(|row| (row.event, row.begun.is_some())).collect();
+    assert!(rows.len() <= 8 && rows[0] == (Event::Down, true) && rows[rows.len() - 1].0 == Event::Down, "{rows:?}");
+    assert!(rows.windows(2).all(|pair| pair[0].0 != pair[1].0), "down and up take turns: {rows:?}");
+    let skipped: u16 = state.outbox.rows().map(|row| row.skipped).sum();
+    let left_out = finished(&engine).iter().filter(|delivery| delivery.outcome == DeliveryOutcome::Superseded).count();
+    assert_eq!((usize::from(skipped), left_out + rows.len()), (left_out, 101));
+}
+
+#[test]
+fn what_waits_goes_with_its_check_its_channel_and_its_project() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let (one, two) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "webhook", HOOK));
+    let ids = [7, 8].map(|uuid| check(&mut engine, uuid));
+    for uuid in [7, 8] {
+        engine.done(ping(uuid, Kind::Fail, ""));
+    }
+    engine.done(Command::DeleteCheck(ids[0]));
+    assert_eq!(waiting(&engine), [(one, ids[1], Event::Down), (two, ids[1], Event::Down)]);
+    engine.done(Command::DeleteChannel(one));
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(waiting(&engine), [(two, ids[1], Event::Down)]);
+    engine.done(Command::DeleteProject(MAIN));
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(waiting(&engine), []);
+    let reasons: Vec<_> = outcomes(&engine).into_iter().map(|(.., reason)| reason).collect();
+    assert_eq!(reasons, ["the check was deleted", "the check was deleted", "the channel was deleted", "the channel was deleted"]);
+}
+
+#[test]
+fn deliveries_are_kept_for_thirty_days() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds { slice: 4, ..Thresholds::default() });
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    for day in 0..40 {
+        engine.done(ping(7, if day % 2 == 0 { Kind::Fail } else { Kind::Success }, ""));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        report(&mut engine, hook, all, Sent::Delivered);
+        for _ in 0..24 {
+            engine.clock.advance_secs(3600);
+            assert_eq!(engine.writer.step(false), Ok(true));
+        }
+    }
+    for _ in 0..10 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    let from = engine.handle.now().plus_secs(-31 * 86_400);
+    let found = finished(&engine);
+    assert!(found.len() >= 30 && found.iter().all(|delivery| delivery.finished >= from), "{}", found.len());
+}
