@@ -14,6 +14,7 @@ mod replies;
 mod report;
 pub mod state;
 mod store_slot;
+mod trial;
 mod watch;
 mod writer;
 
@@ -36,10 +37,12 @@ use queue::Queue;
 use replies::ReplyRoutes;
 use state::State;
 use store_slot::StoreSlot;
+use trial::Trials;
 use watch::Doing;
 
 pub use housekeeping::Thresholds;
 pub use replies::ReplyInbox;
+pub use trial::{Trial, Tried};
 pub use writer::{Ended, Writer};
 
 /// Checks that are looked at before the writer gets its turn.
@@ -84,6 +87,7 @@ struct Shared {
     reply_routes: ReplyRoutes,
     /// Uses of API keys that are still to be written, at most one for each key.
     key_uses: Mutex<HashMap<KeyId, KeyUse>>,
+    trials: Trials,
     clock: Clock,
     random: Random,
     ping_body_limit: usize,
@@ -147,6 +151,11 @@ impl Handle {
     /// The time now.
     pub fn now(&self) -> Moment {
         self.0.clock.now()
+    }
+
+    /// Where the time comes from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
     }
 
     /// Where randomness comes from.

@@ -9,8 +9,55 @@ pub enum Telling {
     /// There is nothing to tell: the check is not down, or went down under a release that told nobody.
     #[default]
     Quiet,
+    /// It is down, and at that moment it is decided again whether that is told.
+    Due {
+        /// When.
+        at: Moment,
+        /// What it waits for.
+        held: Held,
+    },
     /// It is down, and that was told to all channels that it has.
     Told,
+}
+
+/// What holds the telling of a downtime back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// Pings could not be taken for a while, and its own may have been lost: it gets the chance to report again.
+    Away,
+    /// It has not failed as often in a row as it has to.
+    Failures,
+}
+
+impl Held {
+    /// Why nobody was told of a downtime that ended meanwhile, in words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Away => "it was up again soon after a time in which no pings could be taken",
+            Self::Failures => "it was up again before it had failed often enough in a row",
+        }
+    }
+}
+
+/// A time in which no pings could be taken: nobody knows which jobs have reported in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Away {
+    /// Since when.
+    pub from: Moment,
+    /// Until when.
+    pub to: Moment,
+}
+
+impl Away {
+    /// Shorter ones do not count: seconds.
+    pub const LEAST_SECS: i64 = 30;
+    /// How many are remembered.
+    pub const MOST: usize = 16;
+
+    /// Whether a ping that was expected from a moment on, until it was late, may have been lost in it.
+    pub fn touches(self, expected: Moment, deadline: Moment) -> bool {
+        expected <= self.to && deadline >= self.from
+    }
 }
 
 /// What is told.
@@ -63,10 +110,19 @@ pub struct OutboxRow {
     pub interrupted: u8,
     /// It is not known whether an earlier attempt arrived.
     pub doubtful: bool,
+    /// Pings of the check may have been lost while none could be taken.
+    pub away: bool,
     /// Rows of the same channel and check that were left out before this one, since too many waited.
     pub skipped: u16,
     /// How the check was called, for a check that is gone.
     pub gone: Option<Box<GoneCheck>>,
+}
+
+impl OutboxRow {
+    /// Whether an earlier attempt may have arrived.
+    pub fn may_have_arrived(&self) -> bool {
+        self.doubtful || self.begun.is_some()
+    }
 }
 
 /// What is left of a check that is gone.

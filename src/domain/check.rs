@@ -7,12 +7,12 @@ use uuid::Uuid;
 use super::alert::Telling;
 use super::flip::{Cause, Flip};
 use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
-use super::moment::Moment;
+use super::moment::{MICROS, Moment};
 use super::outcomes::{Outcomes, RunOutcome};
 use super::ping::{Kind, Meaning};
 use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
-use super::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use super::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
 
 /// When keyword filtering is on, and what no match means.
@@ -61,6 +61,8 @@ pub struct Settings {
     pub filters: Filters,
     /// The notification channels assigned, each once.
     pub channels: Box<[ChannelId]>,
+    /// How often in a row it has to fail, or to miss a deadline, until that is told.
+    pub after: Failures,
 }
 
 impl Default for Settings {
@@ -82,6 +84,7 @@ impl Default for Settings {
             failure_kw: Keywords::default(),
             filters: Filters::default(),
             channels: Box::default(),
+            after: Failures::ONE,
         }
     }
 }
@@ -94,6 +97,21 @@ impl Settings {
             None => Some(last_ping.plus_secs(self.timeout.get())),
             Some(schedule) => schedule.next_after(last_ping, &self.tz),
         }
+    }
+
+    /// The first moment after `now` by which a check that has reported nothing since `last_ping` has missed one more ping, grace included.
+    /// `None` when none is expected any more.
+    pub fn missed_after(&self, last_ping: Moment, now: Moment) -> Option<Moment> {
+        let from = now.plus_secs(-self.grace.get());
+        let expected = match &self.schedule {
+            Some(schedule) => schedule.next_after(from.max(last_ping), &self.tz)?,
+            None => {
+                let period = self.timeout.get() * MICROS;
+                let periods = from.micros_since(last_ping).max(0) / period + 1;
+                last_ping.plus_micros(periods.saturating_mul(period))
+            }
+        };
+        Some(expected.plus_secs(self.grace.get()))
     }
 }
 
@@ -159,6 +177,19 @@ impl CheckState {
         match self.status {
             Status::Down => None,
             _ => self.awaited().map(|(from, _)| from.plus_secs(settings.grace.get())),
+        }
+    }
+
+    /// Whether it is to be decided by now whether its downtime is told.
+    pub fn is_due_to_tell(&self, now: Moment) -> bool {
+        matches!(self.telling, Telling::Due { at, .. } if at <= now)
+    }
+
+    /// When it has to be looked at again unless something happens: at its deadline, or when it is decided whether its downtime is told.
+    pub fn next_look(&self, settings: &Settings) -> Option<Moment> {
+        match self.telling {
+            Telling::Due { at, .. } => Some(self.deadline(settings).map_or(at, |deadline| deadline.min(at))),
+            Telling::Quiet | Telling::Told => self.deadline(settings),
         }
     }
 
@@ -258,6 +289,11 @@ impl CheckState {
             Kind::Start => self.run = Some(Run { start: at, rid }),
             Kind::Log | Kind::Ignored => {}
         }
+    }
+
+    /// One more ping is missing of a check that is down already.
+    pub fn note_missed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
     }
 
     fn count(&mut self, outcome: RunOutcome) {

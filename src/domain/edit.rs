@@ -153,6 +153,7 @@ impl Edit {
             failure_kw: self.failure_kw.unwrap_or(failure_kw),
             filters,
             channels: channels.unwrap_or(old.channels),
+            after: old.after,
         }
     }
 

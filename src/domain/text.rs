@@ -158,6 +158,28 @@ impl Keywords {
     }
 }
 
+/// How often in a row a check has to fail until that is told: 1 to 100.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failures(u8);
+
+impl Failures {
+    /// The first failure is told.
+    pub const ONE: Self = Self(1);
+
+    /// Refuses numbers outside 1 to 100.
+    pub fn parse(number: u64) -> Result<Self, &'static str> {
+        match u8::try_from(number) {
+            Ok(number @ 1..=100) => Ok(Self(number)),
+            _ => Err("give a number of failures from 1 to 100"),
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
 /// A number of whole seconds between 60 and 31,536,000 (365 days): a period or a grace time: see [limits](crate::docs::limits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Seconds(u32);

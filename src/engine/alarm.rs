@@ -64,10 +64,10 @@ impl Alarm {
         alarm
     }
 
-    /// Sees to it that the check is looked at when its deadline passes.
+    /// Sees to it that the check is looked at when its deadline passes, or when it is decided whether its downtime is told.
     pub(super) fn arm(&mut self, check: &Check) {
-        let Some(deadline) = check.state.deadline(&check.settings) else { return };
-        let next = tick_after(deadline);
+        let Some(at) = check.state.next_look(&check.settings) else { return };
+        let next = tick_after(at);
         let later = self.armed.get(&check.id).map(|armed| armed.next);
         if later.is_none_or(|later| next < later) {
             self.armed.insert(check.id, Armed { next, later });
@@ -108,10 +108,10 @@ impl Alarm {
         Some(Moment::from_micros(next).micros_since(now).max(0).unsigned_abs())
     }
 
-    /// Whether a check that waits for a deadline will be looked at no later than that.
+    /// Whether a check that waits for something will be looked at no later than that.
     pub(super) fn covers(&self, check: &Check) -> bool {
         let armed = self.armed.get(&check.id);
-        check.state.deadline(&check.settings).is_none_or(|deadline| armed.is_some_and(|armed| armed.next <= tick_after(deadline)))
+        check.state.next_look(&check.settings).is_none_or(|at| armed.is_some_and(|armed| armed.next <= tick_after(at)))
     }
 }
 

@@ -103,6 +103,8 @@ impl WorkingState {
             Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
+            Command::Away(away) => Ok(self.note_away(away)),
+            Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
@@ -131,13 +133,15 @@ impl WorkingState {
     /// Logs what happened to a check, puts the numbers into its state, and has those told who are to know. `arrival`: the ping during
     /// which it happened, or 0.
     fn log_flips(&mut self, check: &mut Check, arrival: Arrival, flips: &[Flip], now: Moment) {
-        for flip in flips {
+        for (place, flip) in flips.iter().enumerate() {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;
             let logged = LoggedFlip { check: check.id, previous: check.state.last_flip, arrival, flip: *flip };
             self.effects.flips.push((number, logged));
             check.state.last_flip = number;
-            self.tell(check, number, flip, now);
+            // The state is the one after all of them.
+            let is_over = place + 1 < flips.len();
+            self.tell(check, flip, is_over, now);
         }
     }
 }

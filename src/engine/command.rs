@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::alert::OutboxRow;
+use crate::domain::alert::{Away, OutboxRow};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
 use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
-use crate::domain::text::Slug;
+use crate::domain::text::{Failures, Slug};
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
 #[derive(Clone, Debug)]
@@ -78,6 +78,15 @@ pub enum Command {
         channel: ChannelId,
         /// Why, in words.
         reason: Box<str>,
+    },
+    /// No pings could be taken at this time.
+    Away(Away),
+    /// Change how often in a row a check has to fail until that is told.
+    SetAlerting {
+        /// Which check.
+        check: CheckId,
+        /// How often.
+        after: Failures,
     },
     /// Sending these begins. Answered with [`Outcome::Begun`].
     BeginDeliveries(Vec<DeliveryNumber>),
@@ -226,8 +235,10 @@ pub struct NewChannel {
 pub struct Report {
     /// To which channel it was sent.
     pub channel: ChannelId,
-    /// What it told; the first stands for the message.
+    /// What it told.
     pub rows: Vec<DeliveryNumber>,
+    /// Which of them stands for the message.
+    pub told_with: Option<DeliveryNumber>,
     /// What has come of it.
     pub sent: Sent,
     /// The status of the answer, or 0.

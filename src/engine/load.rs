@@ -61,6 +61,7 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
     if let Some(instance) = snapshot.instance()? {
         state.apply(&Change::Instance(instance));
     }
+    state.apply(&Change::Away(snapshot.away()?.into()));
     for project in snapshot.projects()? {
         state.apply(&Change::Project(Arc::new(project)));
     }

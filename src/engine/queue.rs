@@ -171,6 +171,8 @@ fn weight(command: &Command) -> usize {
         | Command::EnableChannel(_)
         | Command::DisableChannel { .. }
         | Command::LogTest { .. }
+        | Command::Away(_)
+        | Command::SetAlerting { .. }
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,
     }

@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
-use crate::domain::alert::OutboxRow;
+use crate::domain::alert::{Away, OutboxRow};
 use crate::domain::check::{Check, CheckState, Settings};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
@@ -52,6 +52,8 @@ pub enum Change {
     Channel(Arc<Channel>),
     /// A channel is gone.
     ChannelGone(ChannelId),
+    /// No pings could be taken at these times, oldest first; these are all that are remembered.
+    Away(Arc<[Away]>),
     /// A row of the outbox is new or was changed.
     Queued(Arc<OutboxRow>),
     /// A row of the outbox is gone.
@@ -96,6 +98,8 @@ pub struct State {
     by_channel: HashMap<ChannelId, ProjectId, RandomState>,
     /// What waits to be sent.
     pub outbox: Outbox,
+    /// The last times in which no pings could be taken, oldest first.
+    pub away: Arc<[Away]>,
     /// Channels that are gone or disabled, for which something waits: it is removed a few rows at a time.
     silent: BTreeSet<ChannelId>,
     keys: BTreeMap<KeyId, Arc<Key>>,
@@ -309,6 +313,7 @@ impl State {
                 }
                 self.note_silence(channel.id);
             }
+            Change::Away(away) => self.away = Arc::clone(away),
             Change::Queued(row) => {
                 self.outbox.put(row);
                 self.note_silence(row.channel);

@@ -17,6 +17,7 @@ use super::replies::ReplyRoutes;
 use super::report;
 use super::state::{Change, State};
 use super::store_slot::StoreSlot;
+use super::trial::Trials;
 use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -101,6 +102,7 @@ impl Writer {
             told_damaged: Mutex::default(),
             reply_routes: ReplyRoutes::default(),
             key_uses: Mutex::default(),
+            trials: Trials::default(),
             clock,
             random,
             ping_body_limit,
@@ -339,6 +341,9 @@ impl Writer {
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
         drop(published);
+        if changes.iter().any(|change| matches!(change, Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_))) {
+            self.shared.trials.bell.notify_one();
+        }
         report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
         let sooner = changes.iter().filter_map(|change| match change {
             Change::Pinged { id, sooner: true, .. } => Some(*id),
@@ -423,6 +428,7 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
             Change::KeyGone(id) => batch.remove_key(*id)?,
             Change::Channel(channel) => batch.put_channel(channel)?,
             Change::ChannelGone(id) => batch.remove_channel(*id)?,
+            Change::Away(away) => batch.set_away(away)?,
             Change::Queued(row) => batch.put_waiting(row)?,
             Change::Unqueued(number) => batch.remove_waiting(*number)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,

@@ -8,14 +8,14 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::alert::Telling;
+use crate::domain::alert::{Held, Telling};
 use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::outcomes::Outcomes;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
-use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 /// `checks`: check id -> `CheckRow`. A row holds every ping of its check up to its `last_arrival`.
@@ -56,9 +56,14 @@ struct CheckRow<'a> {
     outcomes: u64,
     #[serde(default)]
     failures: u16,
-    /// Version 3 from here on. 0 quiet, 1 told
+    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures
     #[serde(default)]
     telling: u8,
+    /// When it is decided again, for 2 and 3.
+    #[serde(default)]
+    telling_at: i64,
+    #[serde(default = "one")]
+    after: u8,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
@@ -87,17 +92,26 @@ pub(super) fn status_of(number: u8) -> Option<Status> {
     })
 }
 
-fn telling_number(telling: Telling) -> u8 {
+fn one() -> u8 {
+    1
+}
+
+fn telling_numbers(telling: Telling) -> (u8, i64) {
     match telling {
-        Telling::Quiet => 0,
-        Telling::Told => 1,
+        Telling::Quiet => (0, 0),
+        Telling::Told => (1, 0),
+        Telling::Due { at, held: Held::Away } => (2, at.micros()),
+        Telling::Due { at, held: Held::Failures } => (3, at.micros()),
     }
 }
 
-fn telling_of(number: u8) -> Option<Telling> {
+fn telling_of(number: u8, at: i64) -> Option<Telling> {
+    let due = |held| Telling::Due { at: Moment::from_micros(at), held };
     Some(match number {
         0 => Telling::Quiet,
         1 => Telling::Told,
+        2 => due(Held::Away),
+        3 => due(Held::Failures),
         _ => return None,
     })
 }
@@ -106,6 +120,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
     fn from(check: &'a Check) -> Self {
         let Check { settings, state, .. } = check;
         let filters = settings.filters;
+        let (telling, telling_at) = telling_numbers(state.telling);
         Self {
             uuid: check.uuid,
             badge: check.badge,
@@ -135,7 +150,9 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             last_flip: state.last_flip.0,
             outcomes: state.outcomes.bits(),
             failures: state.failures,
-            telling: telling_number(state.telling),
+            telling,
+            telling_at,
+            after: settings.after.get(),
         }
     }
 }
@@ -160,6 +177,7 @@ impl CheckRow<'_> {
             failure_kw: Keywords::parse(self.failure_kw).map_err(|_| "failure_kw")?,
             filters: Filters { subject, body, http_body, default_fail },
             channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
+            after: Failures::parse(self.after.into()).map_err(|_| "after")?,
         };
         let mut state = CheckState {
             status: status_of(self.status).ok_or("status")?,
@@ -173,7 +191,7 @@ impl CheckRow<'_> {
             last_flip: FlipNumber(self.last_flip),
             outcomes: Outcomes::from_bits(self.outcomes),
             failures: self.failures,
-            telling: telling_of(self.telling).ok_or("telling")?,
+            telling: telling_of(self.telling, self.telling_at).ok_or("telling")?,
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })
@@ -234,6 +252,7 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
             "success_kw" => row.success_kw = "",
             "failure_kw" => row.failure_kw = "",
             "telling" => row.telling = 0,
+            "after" => row.after = 1,
             _ => row.status = status_number(Status::Paused),
         }
     }

@@ -3,6 +3,8 @@
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::alert::Away;
+use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
 
 /// `meta`: name -> number in 8 bytes little endian, or raw bytes.
@@ -11,6 +13,7 @@ const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const SCHEMA_NAME: &str = "schema";
 const SECRET_NAME: &str = "badge_secret";
 const INSTANCE_NAME: &str = "instance";
+const AWAY_NAME: &str = "away";
 
 /// A number that the engine keeps beside the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +32,8 @@ pub enum Mark {
     SweptBytes,
     /// Bytes of the bodies of kept pings that count as long.
     KeptBytes,
+    /// When pings could last be taken, as far as the file knows; microseconds.
+    Alive,
 }
 
 impl Mark {
@@ -41,6 +46,7 @@ impl Mark {
             Self::CheckpointBytes => "checkpoint_bytes",
             Self::SweptBytes => "swept_bytes",
             Self::KeptBytes => "kept_bytes",
+            Self::Alive => "alive",
         }
     }
 }
@@ -100,7 +106,32 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Keeps the times in which no pings could be taken: each as two numbers of microseconds in 8 bytes little endian.
+    pub fn set_away(&self, away: &[Away]) -> Result<(), StoreError> {
+        let bytes: Vec<u8> = away.iter().flat_map(|away| [away.from, away.to]).flat_map(|at| at.micros().to_le_bytes()).collect();
+        self.transaction.open_table(META)?.insert(AWAY_NAME, bytes.as_slice())?;
+        Ok(())
+    }
+}
+
 impl Snapshot {
+    /// The times in which no pings could be taken.
+    pub fn away(&self) -> Result<Vec<Away>, StoreError> {
+        let Some(value) = self.transaction.open_table(META)?.get(AWAY_NAME)? else { return Ok(Vec::new()) };
+        let (pairs, rest) = value.value().as_chunks::<16>();
+        if !rest.is_empty() {
+            let reason = format!("`{AWAY_NAME}` has {} bytes, not a multiple of 16", value.value().len());
+            return Err(StoreError::Corrupt { table: "meta", reason });
+        }
+        let moment = |half: u64| Moment::from_micros(half.cast_signed());
+        let away = |pair: &[u8; 16]| {
+            let both = u128::from_le_bytes(*pair);
+            Away { from: moment(both as u64), to: moment((both >> 64) as u64) }
+        };
+        Ok(pairs.iter().map(away).collect())
+    }
+
     /// What tells this database from every other one, if it has been drawn already.
     pub fn instance(&self) -> Result<Option<[u8; 4]>, StoreError> {
         let value = self.transaction.open_table(META)?.get(INSTANCE_NAME)?;

@@ -26,6 +26,7 @@ struct WaitingRow<'a> {
     begun: Option<i64>,
     interrupted: u8,
     doubtful: bool,
+    away: bool,
     skipped: u16,
     /// Name and unique key.
     #[serde(borrow)]
@@ -119,6 +120,7 @@ pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, Store
         begun: row.begun.map(Moment::from_micros),
         interrupted: row.interrupted,
         doubtful: row.doubtful,
+        away: row.away,
         skipped: row.skipped,
         gone: row.gone.map(|(name, key)| Box::new(GoneCheck { name: name.into(), unique_key: UniqueKey::from_bytes(key) })),
     })
@@ -157,6 +159,7 @@ impl Batch {
             begun: waiting.begun.map(Moment::micros),
             interrupted: waiting.interrupted,
             doubtful: waiting.doubtful,
+            away: waiting.away,
             skipped: waiting.skipped,
             gone: waiting.gone.as_ref().map(|gone| (&*gone.name, gone.unique_key.to_bytes())),
         };

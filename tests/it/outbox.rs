@@ -1,11 +1,13 @@
 //! What flips put into the outbox, and what becomes of it.
 
-use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Telling};
+use overdue::domain::alert::{Away, Delivery, DeliveryOutcome, Event, Held, Telling};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::ping::Kind;
 use overdue::domain::project::ChannelName;
+use overdue::domain::status::Status;
+use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
 use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent};
 use overdue::store::Medium;
@@ -63,7 +65,7 @@ fn begin(engine: &mut Engine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> 
 }
 
 fn report(engine: &mut Engine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: Sent) {
-    engine.done(Command::ReportDeliveries(vec![Report { channel, rows, sent, status: 202 }]));
+    engine.done(Command::ReportDeliveries(vec![Report { channel, told_with: rows.first().copied(), rows, sent, status: 202 }]));
 }
 
 #[test]
@@ -231,4 +233,124 @@ fn deliveries_are_kept_for_thirty_days() {
     let from = engine.handle.now().plus_secs(-31 * 86_400);
     let found = finished(&engine);
     assert!(found.len() >= 30 && found.iter().all(|delivery| delivery.finished >= from), "{}", found.len());
+}
+
+fn away(engine: &mut Engine, from: i64, to: i64) {
+    let now = engine.handle.now();
+    engine.done(Command::Away(Away { from: now.plus_secs(from), to: now.plus_secs(to) }));
+}
+
+fn every(engine: &mut Engine, uuid: u128, period: i64, grace: i64) -> CheckId {
+    let seconds = |number| Some(Seconds::parse(number).unwrap());
+    let edit = Edit { channels: Some(ChannelChoice::All), timeout: seconds(period), grace: seconds(grace), ..Edit::default() };
+    match engine.done(create_check(MAIN, uuid, edit)) {
+        Outcome::Created(check) => check.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+fn wait(engine: &mut Engine, secs: i64) {
+    engine.clock.advance_secs(secs);
+    assert_eq!(engine.writer.step(false), Ok(true));
+}
+
+#[test]
+fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
+    // Period and grace, seconds after the end of the outage at which the alert is due, whether that is for the outage.
+    for (period, grace, due) in [(300, 60, 360), (60, 60, 120), (3600, 60, 120), (600, 600, 120)] {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let id = every(&mut engine, 7, period, grace);
+        engine.done(ping(7, Kind::Success, ""));
+        // Nobody could ping from just before it was expected until it had been due.
+        away(&mut engine, period - 20, period + grace + 10);
+        wait(&mut engine, period + grace + 10);
+        let check = engine.seen(id);
+        assert_eq!(check.state.status, Status::Down, "the status is as the contract says");
+        let at = engine.handle.now().plus_secs(due);
+        assert_eq!((check.state.telling, waiting(&engine)), (Telling::Due { at, held: Held::Away }, vec![]), "{period} {grace}");
+        wait(&mut engine, due - 1);
+        assert_eq!(waiting(&engine), []);
+        assert!(engine.writer.covers_all_deadlines());
+        wait(&mut engine, 2);
+        assert_eq!(waiting(&engine), [(hook, id, Event::Down)], "{period} {grace}");
+        assert!(engine.handle.state().outbox.rows().all(|row| row.away));
+    }
+}
+
+#[test]
+fn checks_that_report_after_an_outage_are_told_to_nobody_and_the_log_says_why() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let ids = [7, 8, 9].map(|uuid| every(&mut engine, uuid, 300, 60));
+    for uuid in [7, 8, 9] {
+        engine.done(ping(uuid, Kind::Success, ""));
+    }
+    away(&mut engine, 10, 600);
+    wait(&mut engine, 600);
+    wait(&mut engine, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    // A failure is news of its own, outage or not.
+    engine.done(ping(8, Kind::Fail, ""));
+    let told: Vec<_> = waiting(&engine).into_iter().map(|(_, check, event)| (check, event)).collect();
+    assert_eq!(told, [(ids[1], Event::Down)]);
+    assert!(engine.handle.state().outbox.rows().all(|row| !row.away));
+    let reason = "it was up again soon after a time in which no pings could be taken".to_owned();
+    assert_eq!(outcomes(&engine), [(Event::Down, DeliveryOutcome::Skipped, reason)]);
+    // Long after the outage its deadline counts again.
+    wait(&mut engine, 3600);
+    assert_eq!(waiting(&engine).len(), 3);
+}
+
+#[test]
+fn a_check_may_have_to_fail_several_times_until_that_is_told() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(3).unwrap() });
+    // Reported failures count.
+    for told in [0, 0, 1, 1] {
+        engine.done(ping(7, Kind::Fail, ""));
+        assert_eq!(waiting(&engine).len(), told);
+    }
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down), (hook, id, Event::Up)]);
+    // Missed pings count, and so does every further one that would have been expected.
+    for (secs, told) in [(361, 2), (299, 2), (2, 2), (300, 3)] {
+        wait(&mut engine, secs);
+        assert_eq!(waiting(&engine).len(), told, "{secs}");
+    }
+    engine.done(ping(7, Kind::Success, ""));
+    // One that recovers before is told to nobody.
+    wait(&mut engine, 400);
+    assert!(matches!(engine.seen(id).state.telling, Telling::Due { held: Held::Failures, .. }));
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!((waiting(&engine).len(), outcomes(&engine).len()), (4, 1));
+    // Fewer are asked for while it is down: it is told.
+    wait(&mut engine, 400);
+    engine.done(Command::SetAlerting { check: id, after: Failures::ONE });
+    assert_eq!(waiting(&engine).len(), 5);
+}
+
+#[test]
+fn what_holds_the_telling_back_survives_a_start() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    let telling = engine.seen(id).state.telling;
+    assert_eq!(telling, Telling::Due { at: engine.handle.now().plus_secs(360), held: Held::Failures });
+    let now = engine.handle.now();
+    drop(engine);
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.clock.set(now);
+    assert_eq!(engine.seen(id).state.telling, telling);
+    wait(&mut engine, 361);
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::super::command::{Outcome, Refusal, Report, Sent};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
-use crate::domain::alert::{ChannelHealth, Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow, Telling};
+use crate::domain::alert::{Away, ChannelHealth, Delivery, DeliveryOutcome, Event, GoneCheck, Held, OutboxRow, Telling};
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
-use crate::domain::ids::{ChannelId, DeliveryNumber, FlipNumber, UniqueKey};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::moment::Moment;
+use crate::domain::outcomes::RunOutcome;
 use crate::domain::project::Channel;
 use crate::domain::status::Status;
+use crate::domain::text::Failures;
 
 /// Rows that wait for one channel about one check: see [limits](crate::docs::limits).
 const MOST_OF_A_PAIR: usize = 8;
@@ -22,6 +24,11 @@ const MOST_INTERRUPTED: u8 = 3;
 /// Rows of a channel that is gone which are removed in one batch.
 const MOST_ORPHANS: usize = 512;
 
+/// For so many seconds after a time without pings, checks whose pings may have been lost have the chance to report again,
+const CHANCE_SECS: i64 = 15 * 60;
+/// and so many seconds if they are not expected within that.
+const AT_ONCE_SECS: i64 = 2 * 60;
+
 /// What has become of a row before it was sent, in words.
 const DISABLED: &str = "the channel is disabled";
 const TOO_MANY: &str = "too much waits to be sent";
@@ -31,21 +38,90 @@ const CHANNEL_GONE: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
-    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
-    pub(super) fn tell(&mut self, check: &mut Check, number: FlipNumber, flip: &Flip, now: Moment) {
-        let told = check.state.telling == Telling::Told;
-        let event = match flip.to {
-            Status::Down => Some(Event::Down),
-            Status::Up if told => Some(Event::Up),
-            Status::New | Status::Paused if told => Some(Event::Closed),
-            Status::Up | Status::New | Status::Paused => None,
-        };
-        check.state.telling = if flip.to == Status::Down { Telling::Told } else { Telling::Quiet };
-        if let Some(event) = event {
-            for channel in self.audience(check, event) {
-                self.queue(&channel, check, number, event, flip.at, None, now);
-            }
+    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip. `is_over`: the
+    /// same command has changed the status again.
+    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, is_over: bool, now: Moment) {
+        let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
+        if flip.to == Status::Down {
+            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at) } else { None };
+            let held = if let Some(at) = away.and_then(|away| chance(check, away, now)) {
+                Some(Telling::Due { at, held: Held::Away })
+            } else if is_over && check.settings.after != Failures::ONE {
+                Some(Telling::Due { at: now, held: Held::Failures })
+            } else if is_over {
+                None
+            } else {
+                Self::too_few_failures(check, now)
+            };
+            return self.tell_unless(held, check, flip.at, now);
         }
+        match told {
+            Telling::Told => self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now),
+            Telling::Due { held, .. } => {
+                let row = self.row(ChannelId(0), check, Event::Down, flip.at, now);
+                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(), now);
+            }
+            Telling::Quiet => {}
+        }
+    }
+
+    /// Decides again whether the downtime is told, if that is due by now.
+    pub(super) fn tell_if_due(&mut self, check: &mut Check, now: Moment) {
+        let Telling::Due { at, held } = check.state.telling else { return };
+        if at <= now && held == Held::Failures {
+            // One more ping is missing. After an outage of our own it is asked once more only.
+            check.state.note_missed();
+        }
+        let now_or_never = match held {
+            // It has reported a failure since: that is news of its own.
+            Held::Away => check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail),
+            Held::Failures => check.state.failures >= u16::from(check.settings.after.get()),
+        };
+        if at <= now || now_or_never {
+            let held = Self::too_few_failures(check, now);
+            self.tell_unless(held, check, check.state.changed, now);
+        }
+    }
+
+    /// Tells a downtime that began at that moment, unless it is held back.
+    fn tell_unless(&mut self, held: Option<Telling>, check: &mut Check, at: Moment, now: Moment) {
+        check.state.telling = held.unwrap_or(Telling::Told);
+        if held.is_none() {
+            self.queue_all(check, Event::Down, at, now);
+        }
+    }
+
+    /// When the next ping will be missing of a check that has not failed often enough yet. One of which none is expected has.
+    fn too_few_failures(check: &Check, now: Moment) -> Option<Telling> {
+        if check.state.failures >= u16::from(check.settings.after.get()) {
+            return None;
+        }
+        let from = check.state.last_ping.unwrap_or(check.state.changed);
+        check.settings.missed_after(from, now).map(|at| Telling::Due { at, held: Held::Failures })
+    }
+
+    /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
+    fn was_away(&self, check: &Check, deadline: Moment) -> Option<Away> {
+        let expected = deadline.plus_secs(-check.settings.grace.get());
+        self.state.away.iter().rev().find(|away| away.touches(expected, deadline)).copied()
+    }
+
+    fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
+        let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
+        let away = event == Event::Down && is_silent && self.was_away(check, at).is_some();
+        for channel in self.audience(check, event) {
+            let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
+            self.queue(&channel, row, now);
+        }
+    }
+
+    /// No pings could be taken for a while.
+    pub(super) fn note_away(&mut self, away: Away) -> Outcome {
+        let known = self.state.away.iter().copied();
+        let surplus = (known.len() + 1).saturating_sub(Away::MOST);
+        let all: Arc<[Away]> = known.skip(surplus).chain([away]).collect();
+        self.change(Change::Away(all));
+        Outcome::Done
     }
 
     /// The channels that are to be told of an event, each once.
@@ -59,23 +135,13 @@ impl WorkingState {
         number
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is a field of the row")]
-    fn queue(
-        &mut self,
-        channel: &Channel,
-        check: &Check,
-        flip: FlipNumber,
-        event: Event,
-        at: Moment,
-        gone: Option<Box<GoneCheck>>,
-        now: Moment,
-    ) {
-        let number = self.next_delivery();
-        let mut row = OutboxRow {
-            number,
-            channel: channel.id,
+    /// A row about the newest flip of a check.
+    fn row(&mut self, channel: ChannelId, check: &Check, event: Event, at: Moment, now: Moment) -> OutboxRow {
+        OutboxRow {
+            number: self.next_delivery(),
+            channel,
             check: check.id,
-            flip,
+            flip: check.state.last_flip,
             event,
             at,
             queued: now,
@@ -83,16 +149,20 @@ impl WorkingState {
             begun: None,
             interrupted: 0,
             doubtful: false,
+            away: false,
             skipped: 0,
-            gone,
-        };
+            gone: None,
+        }
+    }
+
+    fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
         if channel.health.disabled.is_some() {
             return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
         }
         if self.state.outbox.len() >= MOST_WAITING {
             return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now);
         }
-        let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, check.id).cloned().collect();
+        let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, row.check).cloned().collect();
         if waiting.len() >= MOST_OF_A_PAIR {
             // Down and up, or up and down: what is left still takes turns.
             for old in waiting.iter().filter(|row| row.begun.is_none()).take(2) {
@@ -112,7 +182,8 @@ impl WorkingState {
         if check.state.telling == Telling::Told {
             let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
             for channel in self.audience(check, Event::Closed) {
-                self.queue(&channel, check, check.state.last_flip, Event::Closed, now, Some(Box::new(gone.clone())), now);
+                let row = OutboxRow { gone: Some(Box::new(gone.clone())), ..self.row(channel.id, check, Event::Closed, now, now) };
+                self.queue(&channel, row, now);
             }
         }
     }
@@ -144,10 +215,8 @@ impl WorkingState {
     /// What has become of attempts.
     pub(super) fn report_deliveries(&mut self, reports: Vec<Report>, now: Moment) -> Outcome {
         for report in reports {
-            let Report { channel, rows, sent, status } = report;
+            let Report { channel, rows, told_with, sent, status } = report;
             let rows: Vec<_> = rows.iter().filter_map(|number| self.state.outbox.get(*number)).cloned().collect();
-            let first = rows.first().map(|row| row.number);
-            let told_with = |row: &OutboxRow| first.filter(|first| *first != row.number);
             let (outcome, reason) = match &sent {
                 Sent::Delivered => (DeliveryOutcome::Delivered, ""),
                 Sent::Superseded(reason) => (DeliveryOutcome::Superseded, &**reason),
@@ -167,7 +236,7 @@ impl WorkingState {
             };
             for row in &rows {
                 let mut delivery = delivery(row, outcome, reason, now);
-                (delivery.status, delivery.told_with) = (status, told_with(row));
+                (delivery.status, delivery.told_with) = (status, told_with.filter(|first| *first != row.number));
                 self.effects.deliveries.push(delivery);
                 self.change(Change::Unqueued(row.number));
             }
@@ -183,23 +252,25 @@ impl WorkingState {
     /// Logs a message that was asked for as a test. One that arrived shows that the channel works.
     pub(super) fn log_test(&mut self, channel: ChannelId, failed: Option<&str>, status: u16, now: Moment) -> Applied {
         self.state.channel(channel).ok_or(Refusal::NotFound)?;
-        let row = OutboxRow {
-            number: self.next_delivery(),
+        let number = self.next_delivery();
+        let (check, flip, outcome) = (CheckId(0), FlipNumber(0), DeliveryOutcome::Delivered);
+        let (event, attempts, reason, told_with) = (Event::Test, 1, failed.unwrap_or_default(), None);
+        let delivery = Delivery {
+            number,
             channel,
-            check: crate::domain::ids::CheckId(0),
-            flip: FlipNumber(0),
-            event: Event::Test,
-            at: now,
+            check,
+            flip,
+            event,
             queued: now,
-            attempts: 1,
-            begun: None,
-            interrupted: 0,
-            doubtful: false,
-            skipped: 0,
-            gone: None,
+            finished: now,
+            outcome,
+            attempts,
+            status,
+            reason: Delivery::reason(reason),
+            told_with,
         };
         let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
-        self.effects.deliveries.push(Delivery { status, ..delivery(&row, outcome, failed.unwrap_or_default(), now) });
+        self.effects.deliveries.push(Delivery { outcome, ..delivery });
         if failed.is_none() {
             self.note_health(channel, |health| *health = ChannelHealth::default());
         }
@@ -253,6 +324,23 @@ impl WorkingState {
             self.change(Change::Channel(Arc::new(channel)));
         }
     }
+}
+
+/// When a check whose ping may have been lost is looked at again: when it has had the chance to report once more, if that is soon.
+/// `None`: the time without pings is long enough ago that what came since counts.
+fn chance(check: &Check, away: Away, now: Moment) -> Option<Moment> {
+    if now >= away.to.plus_secs(CHANCE_SECS) {
+        return None;
+    }
+    let from = check.state.last_ping.unwrap_or(check.state.changed);
+    let expected = if check.settings.schedule.is_some() {
+        check.settings.expected_after(away.to)
+    } else {
+        Some(away.to.plus_secs(check.settings.timeout.get()))
+    };
+    let chance = expected.filter(|_| from <= away.to).map(|expected| expected.plus_secs(check.settings.grace.get()));
+    let soon = chance.filter(|chance| *chance < away.to.plus_secs(CHANCE_SECS));
+    Some(soon.unwrap_or(away.to.plus_secs(AT_ONCE_SECS)).max(now))
 }
 
 fn delivery(row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) -> Delivery {

@@ -11,6 +11,7 @@ use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, ChannelId, CheckId, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::text::Failures;
 
 impl WorkingState {
     pub(super) fn create_check(&mut self, request: CreateCheck, now: Moment) -> Applied {
@@ -66,11 +67,19 @@ impl WorkingState {
             let Ok(mut check) = self.existing(*id) else { continue };
             let mut flips = Vec::new();
             check.state.settle(&check.settings, now, &mut flips);
-            if !flips.is_empty() {
+            if !flips.is_empty() || check.state.is_due_to_tell(now) {
                 self.put_check(check, &flips, now);
             }
         }
         Outcome::Done
+    }
+
+    pub(super) fn set_alerting(&mut self, id: CheckId, after: Failures, now: Moment) -> Applied {
+        let mut check = self.existing(id)?;
+        let mut flips = Vec::new();
+        check.state.settle(&check.settings, now, &mut flips);
+        Arc::make_mut(&mut check.settings).after = after;
+        Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
     /// Refuses when the project has as many checks already as `most` makes of its check limit.
@@ -100,6 +109,7 @@ impl WorkingState {
 
     fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
         self.log_flips(&mut check, Arrival(0), flips, now);
+        self.tell_if_due(&mut check, now);
         self.change(Change::Check(Box::new(check.clone())));
         check
     }

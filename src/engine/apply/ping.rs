@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
+use crate::domain::alert::Telling;
 use crate::domain::check::{CheckState, Settings};
 use crate::domain::edit::ChannelChoice;
 use crate::domain::flip::Flip;
@@ -84,10 +85,12 @@ impl WorkingState {
 
     /// The check has become this by a ping. What has been told of it stands in its row alone, so that is written if it changes.
     fn pinged(&mut self, id: CheckId, state: CheckState, sooner: bool, arrival: Arrival, flips: &[Flip], now: Moment) {
-        let flipped = if flips.is_empty() { None } else { self.state.check(id).cloned() };
-        let Some(mut check) = flipped else { return self.change(Change::Pinged { id, state, sooner }) };
+        let is_held = matches!(state.telling, Telling::Due { .. });
+        let check = if flips.is_empty() && !is_held { None } else { self.state.check(id).cloned() };
+        let Some(mut check) = check else { return self.change(Change::Pinged { id, state, sooner }) };
         check.state = state;
         self.log_flips(&mut check, arrival, flips, now);
+        self.tell_if_due(&mut check, now);
         let told = check.state.telling != state.telling;
         self.change(if told { Change::Check(Box::new(check)) } else { Change::Pinged { id, state: check.state, sooner } });
     }

@@ -58,7 +58,7 @@ impl Followed {
                 9..11 => Sent::Failed("no".into()),
                 _ => Sent::Closed("gone".into()),
             };
-            Report { channel: row.channel, rows: vec![row.number], sent, status: 200 }
+            Report { channel: row.channel, rows: vec![row.number], told_with: None, sent, status: 200 }
         });
         commands.push(Command::ReportDeliveries(reports.collect()));
         if let Some(channel) = state.projects().flat_map(|project_state| project_state.channels.keys()).next()
@@ -97,8 +97,8 @@ impl Followed {
         for check in state.checks() {
             let last = check.state.last_flip;
             let seen = self.seen.insert(check.id, last).unwrap_or(FlipNumber(0));
-            same!(check.state.telling == Telling::Told, check.state.status == Status::Down, "whether check {} was told", check.id.0);
-            if last > seen && sure {
+            same!(check.state.telling != Telling::Quiet, check.state.status == Status::Down, "whether check {} was told", check.id.0);
+            if last > seen && sure && !matches!(check.state.telling, Telling::Due { .. }) {
                 let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else { continue };
                 let event = match (logged.flip.from, logged.flip.to) {
                     (_, Status::Down) => Event::Down,
@@ -125,7 +125,7 @@ impl Followed {
         }
         for (key, queued) in &self.expected {
             if *queued > latest - KEPT && !places.contains_key(key) {
-                return Err(format!("nobody knows of flip {} for channel {}", key.0.0, key.1.0));
+                return Err(format!("nobody knows of flip {} for channel {}: {:?}", key.0.0, key.1.0, handle.flip(key.0)));
             }
         }
         for number in &self.begun {
