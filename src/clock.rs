@@ -5,6 +5,18 @@ use std::time::{Duration, Instant};
 
 use crate::domain::moment::Moment;
 
+/// A look at the clock and at the uptime that takes longer than this is made again: what was read would not belong together.
+const HELD_UP: Duration = Duration::from_secs(1);
+
+/// The time and the uptime of one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// What the clock shows.
+    pub now: Moment,
+    /// See [`Clock::uptime`].
+    pub uptime: Duration,
+}
+
 /// Where the time comes from.
 #[derive(Clone)]
 pub enum Clock {
@@ -24,7 +36,7 @@ impl Clock {
         }
     }
 
-    /// Time that has passed since some moment in the past. Nobody sets it.
+    /// Time that has passed since some moment in the past. Nobody sets it. On Linux it stands still while the machine sleeps.
     #[allow(clippy::disallowed_methods, reason = "this is the place")]
     pub fn uptime(&self) -> Duration {
         static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -35,6 +47,22 @@ impl Clock {
                 Instant::now().duration_since(beginning)
             }
             Self::Manual(clock) => clock.locked().uptime,
+        }
+    }
+
+    /// The time and the uptime of the same moment, to within a second.
+    pub fn reading(&self) -> Reading {
+        if let Self::Manual(clock) = self {
+            let time = clock.locked();
+            return Reading { now: time.now, uptime: time.uptime };
+        }
+        let mut before = self.uptime();
+        loop {
+            let reading = Reading { now: self.now(), uptime: self.uptime() };
+            if reading.uptime - before < HELD_UP {
+                return reading;
+            }
+            before = reading.uptime;
         }
     }
 

@@ -13,6 +13,7 @@ mod queue;
 mod replies;
 mod report;
 pub mod state;
+mod steps;
 mod store_slot;
 mod trial;
 mod watch;

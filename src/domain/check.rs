@@ -233,17 +233,40 @@ impl CheckState {
         }
     }
 
-    /// Takes the check down if its deadline has passed at `now`. The flip bears the deadline, but is never earlier than the last change.
+    /// Takes the check down if its deadline has passed at `now`. The flip bears the deadline. That lies after the last change: otherwise
+    /// the check would have gone down with it. An earlier one means that the clock was set back since.
     pub fn settle(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
-        if let Some((_, cause)) = self.awaited() {
-            self.settle_for(cause, settings, now, flips);
+        if let (Some((_, cause)), Some(deadline)) = (self.awaited(), self.passed(settings, now)) {
+            self.turn(Status::Down, cause, deadline, flips);
         }
     }
 
-    fn settle_for(&mut self, cause: Cause, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
-        if let Some(deadline) = self.deadline(settings).filter(|deadline| *deadline <= now) {
-            self.turn(Status::Down, cause, deadline.max(self.changed), flips);
+    /// The same after something has happened at `now` that may have put the deadline before the last change: the flip is not earlier than
+    /// that, unless the change lies ahead of the clock.
+    fn settle_after(&mut self, cause: Option<Cause>, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
+        let cause = cause.or_else(|| self.awaited().map(|(_, cause)| cause));
+        if let (Some(cause), Some(deadline)) = (cause, self.passed(settings, now)) {
+            let at = if self.changed > now { deadline } else { deadline.max(self.changed) };
+            self.turn(Status::Down, cause, at, flips);
         }
+    }
+
+    fn passed(&self, settings: &Settings, now: Moment) -> Option<Moment> {
+        self.deadline(settings).filter(|deadline| *deadline <= now)
+    }
+
+    /// Whether it waits for something that counts from a time ahead of the clock.
+    pub fn is_ahead_of(&self, now: Moment) -> bool {
+        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).any(|at| at.is_ahead_of(now))
+    }
+
+    /// Lets what counts from a time ahead of the clock count from `now`: it was logged while the clock stood ahead, and nobody knows when.
+    pub fn bring_back(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
+        self.settle(settings, now, flips);
+        let back = |at: Moment| if at.is_ahead_of(now) { now } else { at };
+        self.last_ping = self.last_ping.map(back);
+        self.run = self.run.map(|run| Run { start: back(run.start), ..run });
+        self.expect(settings);
     }
 
     /// Logs a ping with this meaning and applies it.
@@ -258,7 +281,7 @@ impl CheckState {
         self.turn(to, cause, now, flips);
         self.expect(settings);
         // The run that goes on may be overdue already.
-        self.settle(settings, now, flips);
+        self.settle_after(None, settings, now, flips);
     }
 
     /// Applies a logged ping and the flips that were logged with it. No deadline is looked at: what it led to is in the log.
@@ -279,7 +302,8 @@ impl CheckState {
             Kind::Success | Kind::Fail => {
                 self.last_ping = Some(at);
                 let same = self.run.filter(|run| run.rid == rid);
-                self.last_duration = same.map(|run| at.micros_since(run.start));
+                // A run whose start lies ahead was measured with a clock that was set back meanwhile.
+                self.last_duration = same.map(|run| at.micros_since(run.start)).filter(|micros| *micros >= 0);
                 // A success of another, named run leaves the one that is going on alone.
                 if same.is_some() || rid.is_none() || kind == Kind::Fail {
                     self.run = None;
@@ -324,7 +348,7 @@ impl CheckState {
     pub fn edit(&mut self, old: &Settings, new: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(old, now, flips);
         self.expect(new);
-        self.settle_for(Cause::Edited, new, now, flips);
+        self.settle_after(Some(Cause::Edited), new, now, flips);
     }
 
     /// Derives when grace begins.

@@ -9,7 +9,8 @@ use super::status::Status;
 /// A change of the stored status. All are kept; the API shows those between up and down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flip {
-    /// When: for a check that went down in silence the deadline, not the moment of noticing. Never runs backwards within a check.
+    /// When: for a check that went down in silence the deadline, not the moment of noticing. Never runs backwards within a check, unless
+    /// the clock does by 5 s or more.
     pub at: Moment,
     /// The status before.
     pub from: Status,

@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 /// Microseconds in a second.
 pub const MICROS: i64 = 1_000_000;
 
+/// A clock that is set back by less than this (microseconds) does not show in times: the last one holds until it has caught up. A larger
+/// step counts at once. See [promises](crate::docs::promises).
+pub const STEP_MICROS: i64 = 5 * MICROS;
+
 /// A moment in UTC: microseconds since 1970-01-01T00:00:00Z.
 ///
 /// Arithmetic saturates; what lies outside years -9999 to 9999 cannot be written as a date and is clamped there.
@@ -45,6 +49,16 @@ impl Moment {
     /// Microseconds from `earlier` to here; negative when `earlier` is later.
     pub const fn micros_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
+    }
+
+    /// Whether it lies so far after `now` that it comes from a clock that stood ahead.
+    pub const fn is_ahead_of(self, now: Self) -> bool {
+        self.micros_since(now) >= STEP_MICROS
+    }
+
+    /// This time for what comes after something that happened at `last`: never a little earlier than that.
+    pub fn following(self, last: Self) -> Self {
+        if last.is_ahead_of(self) { self } else { self.max(last) }
     }
 
     /// When the month that lies so many months back began, in UTC.
@@ -128,6 +142,23 @@ mod tests {
         text.clear();
         Moment::from_micros(-1).write_micros(&mut text);
         assert_eq!(text, "1969-12-31T23:59:59.999999+00:00");
+    }
+
+    #[test]
+    fn a_small_step_back_is_waited_out_and_a_larger_one_counts() {
+        let at = |micros| Moment::from_micros(1_800_000_000 * MICROS + micros);
+        for (last, now, time) in [
+            (0, 0, 0),
+            (0, 1, 1),
+            (0, 1_000 * MICROS, 1_000 * MICROS),
+            (0, -1, 0),
+            (0, 1 - STEP_MICROS, 0),
+            (0, -STEP_MICROS, -STEP_MICROS),
+            (0, -1_000 * MICROS, -1_000 * MICROS),
+        ] {
+            assert_eq!(at(now).following(at(last)), at(time), "{now} after {last}");
+        }
+        assert_eq!(Moment::from_micros(i64::MIN).following(Moment::from_micros(i64::MAX)), Moment::from_micros(i64::MIN));
     }
 
     #[test]

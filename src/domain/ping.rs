@@ -191,7 +191,7 @@ pub fn long_bytes(body_len: u64) -> u64 {
 pub const PAIRING_WINDOW_MICROS: i64 = 72 * 3600 * MICROS;
 
 /// How long each run took, in microseconds, for pings given newest first: a success or fail whose nearest earlier start, success or
-/// fail with the same rid (none pairs with none) is a start less than 72 hours older.
+/// fail with the same rid (none pairs with none) is a start less than 72 hours older, by a clock that was not set back meanwhile.
 pub fn durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
     // For each rid the completion that still looks for its start.
     let mut open = std::collections::HashMap::<Option<Uuid>, (usize, Moment)>::new();
@@ -205,7 +205,7 @@ pub fn durations(newest_first: &[Ping]) -> Vec<Option<i64>> {
                 if let Some((completion, end)) = open.remove(&ping.rid)
                     && let Some(duration) = durations.get_mut(completion)
                 {
-                    *duration = Some(end.micros_since(ping.at)).filter(|micros| *micros < PAIRING_WINDOW_MICROS);
+                    *duration = Some(end.micros_since(ping.at)).filter(|micros| (0..PAIRING_WINDOW_MICROS).contains(micros));
                 }
             }
             Kind::Log | Kind::Ignored => {}
@@ -248,6 +248,7 @@ mod tests {
             &[(Start, None, 0, None), (Success, None, 72 * H - 1, Some(72 * H - 1))],
             &[(Start, None, 0, None), (Success, None, 72 * H, None)],
             &[(Success, None, 1, None), (Start, None, 2, None)],
+            &[(Start, None, 2, None), (Success, None, 1, None)],
         ];
         for case in cases {
             let pings: Vec<_> = case.iter().rev().map(|(kind, rid, at, _)| ping(*kind, *rid, *at)).collect();

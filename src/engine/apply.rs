@@ -75,7 +75,8 @@ pub struct WorkingState {
 type Applied = Result<Outcome, Refusal>;
 
 impl WorkingState {
-    /// Carries out a command at a time that is never earlier than that of the command before it.
+    /// Carries out a command at a time that is not earlier than that of the command before it, unless the clock was set back by 5 s or
+    /// more.
     pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
         match command {
             Command::Ping(request) => self.ping(*request, usize::MAX, now),
@@ -89,6 +90,7 @@ impl WorkingState {
             Command::Resume(id) => self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips)),
             Command::DeleteCheck(id) => self.delete_check(id, now),
             Command::Expire(ids) => Ok(self.expire(&ids, now)),
+            Command::BringBack(ids) => Ok(self.bring_back(&ids, now)),
             Command::RemoveOrphans => Ok(self.remove_orphans(now)),
             Command::CreateProject(request) => self.create_project(*request),
             Command::SetProject { project, name, check_limit, ping_log_limit } => {

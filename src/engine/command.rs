@@ -34,6 +34,8 @@ pub enum Command {
     DeleteCheck(CheckId),
     /// Deadlines may have passed: look at these checks.
     Expire(Vec<CheckId>),
+    /// The clock was set back: checks among these that wait from a time ahead of it are to wait from now on.
+    BringBack(Vec<CheckId>),
     /// Remove the rows of some checks whose project is gone.
     RemoveOrphans,
     /// Make a project.

@@ -161,14 +161,14 @@ impl Housekeeping {
     }
 
     /// Does one slice of whatever is due in a batch that has just appended so many `(pings, bytes of bodies)`; `false` when it wrote
-    /// nothing.
+    /// nothing. Without a time nothing goes for its age.
     pub(super) fn slice(
         &mut self,
         batch: &Batch,
         state: &State,
         appended: (u64, u64),
         newest: LogPlace,
-        now: Moment,
+        now: Option<Moment>,
     ) -> Result<bool, StoreError> {
         let slice = Slice { thresholds: self.thresholds, batch, state, appended, newest };
         let mut wrote = self.checkpoint.slice(&slice)?;
@@ -187,12 +187,15 @@ impl Housekeeping {
     }
 
     /// Looks at the next flips, and removes those that are older than their months or of a check that is gone.
-    fn prune_flips(&mut self, batch: &Batch, state: &State, now: Moment) -> Result<bool, StoreError> {
+    fn prune_flips(&mut self, batch: &Batch, state: &State, now: Option<Moment>) -> Result<bool, StoreError> {
         let Some(next) = self.next_flip else { return Ok(false) };
-        let (most, before) = (FLIPS_A_ROW * self.thresholds.slice, now.start_of_month(FLIP_MONTHS));
-        let is_dead = |logged: &LoggedFlip| logged.flip.at < before || state.check(logged.check).is_none();
+        let (most, before) = (FLIPS_A_ROW * self.thresholds.slice, now.map(|now| now.start_of_month(FLIP_MONTHS)));
+        let is_old = |at| before.is_some_and(|before| at < before);
+        let is_dead = |logged: &LoggedFlip| is_old(logged.flip.at) || state.check(logged.check).is_none();
+        // One that lies ahead holds nothing up.
+        let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
         // What a start would replay stays.
-        let pruned = batch.prune_flips(next, self.checkpoint.done.flip, most, is_dead)?;
+        let pruned = batch.prune_flips(next, self.checkpoint.done.flip, most, is_dead, holds)?;
         self.next_flip = pruned.next;
         if let Some(error) = pruned.damaged.filter(|_| !self.told) {
             self.told = true;
@@ -202,11 +205,12 @@ impl Housekeeping {
     }
 
     /// Removes the next of the deliveries that are too old or too many.
-    fn prune_deliveries(&mut self, batch: &Batch, now: Moment) -> Result<bool, StoreError> {
+    fn prune_deliveries(&mut self, batch: &Batch, now: Option<Moment>) -> Result<bool, StoreError> {
         if !self.prunes_deliveries {
             return Ok(false);
         }
-        let gone = batch.prune_deliveries(MOST_DELIVERIES, now.plus_secs(-DELIVERY_DAYS * 86_400), self.thresholds.slice)?;
+        let before = now.map_or(Moment::from_micros(i64::MIN), |now| now.plus_secs(-DELIVERY_DAYS * 86_400));
+        let gone = batch.prune_deliveries(MOST_DELIVERIES, before, self.thresholds.slice)?;
         self.prunes_deliveries = gone == self.thresholds.slice;
         Ok(gone > 0)
     }

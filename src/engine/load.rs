@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize};
 use super::state::{Change, State};
+use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
@@ -17,20 +18,41 @@ use crate::store::{Mark, Snapshot, Store, StoreError};
 /// What is found in the file.
 pub(super) struct Loaded {
     pub(super) working: WorkingState,
-    /// No stamp may be earlier than this.
-    pub(super) last_stamp: Moment,
+    /// What its times say of the clock.
+    pub(super) times: Times,
     /// Check rows hold every ping and flip up to here.
     pub(super) checkpoint: LogPlace,
     /// How many pings there are, with what bodies.
     pub(super) size: LogSize,
 }
 
-/// Reads everything that memory holds. Rows that this release cannot read are put aside.
-pub(super) fn load(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
-    match read(store, body_limit) {
+/// Times in the file, seen from a moment.
+pub(super) struct Times {
+    /// The latest of what happened that does not lie ahead of that moment.
+    pub(super) last_stamp: Moment,
+    /// The latest of all.
+    pub(super) latest: Moment,
+    /// That of the ping that came last.
+    pub(super) newest: Moment,
+    /// Since when the clock had gone without a step, as of the newest record.
+    pub(super) steady_since: Option<Moment>,
+}
+
+impl Times {
+    fn note(&mut self, at: Moment, now: Moment) {
+        self.latest = self.latest.max(at);
+        if !at.is_ahead_of(now) {
+            self.last_stamp = self.last_stamp.max(at);
+        }
+    }
+}
+
+/// Reads everything that memory holds, as it is seen from `now`. Rows that this release cannot read are put aside.
+pub(super) fn load(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreError> {
+    match read(store, body_limit, now) {
         Err(StoreError::Corrupt { .. }) => {
             let checks = store.put_aside()?;
-            let mut loaded = read(store, body_limit)?;
+            let mut loaded = read(store, body_limit, now)?;
             pause(store, &mut loaded.working.state, &checks)?;
             Ok(loaded)
         }
@@ -51,10 +73,9 @@ fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), Sto
     batch.commit()
 }
 
-fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
+fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreError> {
     let snapshot = store.snapshot()?;
     let mut state = State::default();
-    let mut last_stamp = Moment::default();
     if let Some(secret) = snapshot.badge_secret()? {
         state.apply(&Change::BadgeSecret(secret));
     }
@@ -66,7 +87,6 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
         state.apply(&Change::Project(Arc::new(project)));
     }
     for key in snapshot.keys()? {
-        last_stamp = last_stamp.max(key.created);
         state.apply(&Change::Key(Arc::new(key)));
     }
     for channel in snapshot.channels()? {
@@ -80,7 +100,6 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
         let check = check?;
         arrival = arrival.max(check.state.last_arrival.0);
         flip = flip.max(check.state.last_flip.0);
-        last_stamp = last_stamp.max(check.state.changed);
         state.apply(&Change::Check(Box::new(check)));
     }
     let checkpoint = LogPlace {
@@ -102,13 +121,26 @@ fn read(store: &Store, body_limit: usize) -> Result<Loaded, StoreError> {
         kept_len: snapshot.kept_len()?,
         kept_bytes: snapshot.mark(Mark::KeptBytes)?,
     };
+    let times = times(&snapshot, &state, now)?;
     Ok(Loaded {
         working: WorkingState { state, numbers, effects: Effects::default(), body_limit, told_full: BTreeSet::new() },
-        // The sweep leaves the newest ping, so this is the latest of all.
-        last_stamp: last_stamp.max(snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default()),
+        times,
         checkpoint,
         size,
     })
+}
+
+fn times(snapshot: &Snapshot, state: &State, now: Moment) -> Result<Times, StoreError> {
+    // The sweep leaves the newest ping.
+    let newest = snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default();
+    let steady_since = i64::try_from(snapshot.mark(Mark::SteadySince)?).ok().filter(|micros| *micros > 0).map(Moment::from_micros);
+    let mut times = Times { last_stamp: Moment::default(), latest: newest, newest, steady_since };
+    times.note(newest, now);
+    state.keys().for_each(|key| times.note(key.created, now));
+    for CheckState { changed, last_ping, run, .. } in state.checks().map(|check| check.state) {
+        [Some(changed), last_ping, run.map(|run| run.start)].into_iter().flatten().for_each(|at| times.note(at, now));
+    }
+    Ok(times)
 }
 
 /// Applies the tails of both logs, merged by the pings during which flips were decided. What is in the log is taken as it is: the

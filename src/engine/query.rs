@@ -41,15 +41,14 @@ impl Handle {
         self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
     }
 
-    /// The flips of a check, newest first, as long as they are not older than `from`.
+    /// The flips of a check that are not older than `from`, newest first: in the order in which they were logged, which is not that of their
+    /// times if the clock was set.
     pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
         while let Some(last) = next {
-            let page = self.read(check, "flips", |snapshot| {
-                let page = snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE);
-                page.take_while(|row| !matches!(row, Ok(logged) if logged.flip.at < from)).collect::<Result<Vec<_>, _>>()
-            })?;
-            flips.extend(page.iter().map(|logged| logged.flip));
+            let page = self
+                .read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
+            flips.extend(page.iter().map(|logged| logged.flip).filter(|flip| flip.at >= from));
             next = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
         }
         Ok(flips)

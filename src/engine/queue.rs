@@ -155,7 +155,7 @@ fn weight(command: &Command) -> usize {
         Command::CreateChannel(request) => settings_weight(&request.settings),
         Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, settings_weight),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
-        Command::Expire(checks) => size_of_val(&**checks),
+        Command::Expire(checks) | Command::BringBack(checks) => size_of_val(&**checks),
         Command::BeginDeliveries(numbers) => size_of_val(&**numbers),
         Command::ReportDeliveries(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
         Command::Pause(_)

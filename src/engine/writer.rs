@@ -1,6 +1,7 @@
 //! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
 
 mod recovery;
+mod time;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +12,18 @@ use super::alarm::Alarm;
 use super::apply::{Effects, Numbers, WorkingState};
 use super::command::{Answer, Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
-use super::load::{Loaded, load};
+use super::load::{Loaded, Times, load};
 use super::queue::{Entry, Queue, Taken, answer_all};
 use super::replies::ReplyRoutes;
 use super::report;
 use super::state::{Change, State};
+use super::steps::Steps;
 use super::store_slot::StoreSlot;
 use super::trial::Trials;
 use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
-use crate::domain::moment::{MICROS, Moment};
+use crate::domain::moment::Moment;
 use crate::domain::ping::long_bytes;
 use crate::domain::project::BadgeSecret;
 use crate::random::Random;
@@ -32,8 +34,6 @@ use recovery::Recovery;
 const MOST_EXPIRED: usize = 128;
 /// What the first project, check, channel or key of a database is numbered.
 const FIRST_ID: u64 = 1;
-/// The longest the writer waits without looking at the time: clocks are set.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why the writer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +53,10 @@ pub struct Writer {
     recovery: Recovery,
     /// The last failure was for want of space: what is dead has to go before more is taken.
     is_full: bool,
+    /// What is known of the clock.
+    steps: Steps,
+    /// The file says since when the clock has gone without a step.
+    steady_is_written: bool,
     memory: Memory,
 }
 
@@ -61,21 +65,30 @@ struct Memory {
     working: WorkingState,
     alarm: Alarm,
     housekeeping: Housekeeping,
-    /// The time of the newest command; no later one is stamped earlier.
+    /// The time of the newest command, or of the last look at what there is to do.
     last_stamp: Moment,
-    /// More deadlines have passed than one batch looks at.
+    /// More deadlines have passed than one batch looks at, or more checks are to be brought back.
     more_due: bool,
+    /// Checks that are still to be brought back; `None`: they have not been looked for since the last step of the clock.
+    ahead: Option<Vec<CheckId>>,
 }
 
 impl Memory {
     /// Reads the file at `now`; also gives the state to be published.
-    fn read(store: &Store, body_limit: usize, thresholds: Thresholds, now: Moment, random: &Random) -> Result<(Self, State), StoreError> {
-        let Loaded { working, last_stamp, checkpoint, size } = caught(|| load(store, body_limit))?;
+    fn read(
+        store: &Store,
+        body_limit: usize,
+        thresholds: Thresholds,
+        now: Moment,
+        random: &Random,
+    ) -> Result<(Self, State, Times), StoreError> {
+        let Loaded { working, times, checkpoint, size } = caught(|| load(store, body_limit, now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
-        let alarm = alarm_of(&working.state, now.max(last_stamp));
+        let last_stamp = now.following(times.last_stamp);
+        let alarm = alarm_of(&working.state, last_stamp);
         let housekeeping = Housekeeping::new(thresholds, checkpoint, size);
-        Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false }, published))
+        Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false, ahead: None }, published, times))
     }
 }
 
@@ -84,14 +97,12 @@ impl Writer {
         let Config { medium, clock, random, ping_body_limit, thresholds, progress } = config;
         let store = Store::open_telling(&medium, &progress)?;
         let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
-        let (memory, published) = read.map_err(|error| medium.broken(error))?;
+        let (memory, published, times) = read.map_err(|error| medium.broken(error))?;
         store.tolerate_unreadable();
-        let behind = memory.last_stamp.micros_since(clock.now()) / MICROS;
-        if behind > 60 {
-            tracing::warn!(
-                "the clock is {behind} s behind the newest record: until it has caught up, all that happens bears that record's time"
-            );
-        }
+        // Reading may have taken a while, but no command has been stamped yet.
+        let reading = clock.reading();
+        Self::tell_ahead(&times, reading.now);
+        let steps = Steps::new(reading, times.steady_since, times.newest);
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
@@ -115,7 +126,8 @@ impl Writer {
             }
         });
         let recovery = Recovery::new(progress, memory.working.numbers);
-        let mut writer = Self { shared: Arc::clone(&shared), medium, thresholds, recovery, is_full: false, memory };
+        let shared_too = Arc::clone(&shared);
+        let mut writer = Self { shared: shared_too, medium, thresholds, recovery, is_full: false, steps, steady_is_written: false, memory };
         let state = &writer.memory.working.state;
         let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
         let instance = state.instance.is_none().then(|| Command::SetInstance(shared.random.bytes()));
@@ -171,6 +183,7 @@ impl Writer {
 
     /// Does what there is to do, or to mend.
     fn work(&mut self, taken: Taken) -> Result<bool, Ended> {
+        self.look_at_clock();
         self.find_file();
         if !self.shared.writable.load(Ordering::Relaxed) {
             answer_all(taken.entries, Unavailable::Storage);
@@ -178,10 +191,10 @@ impl Writer {
             return Ok(!taken.closed);
         }
         self.reopen_healed();
-        let now = self.memory.last_stamp.max(self.shared.clock.now());
+        let now = self.stamp();
         let Memory { working, alarm, housekeeping, more_due, .. } = &mut self.memory;
         if alarm.is_ahead_of(now) {
-            // The clock was set back, and no stamp is in the way.
+            // The clock was set back.
             *alarm = alarm_of(&working.state, now);
         }
         let due = alarm.due(now, MOST_EXPIRED);
@@ -205,7 +218,11 @@ impl Writer {
         if !due.checks.is_empty() {
             own.push(Command::Expire(due.checks.clone()));
         }
-        if working.state.has_orphans() {
+        let ahead = self.some_ahead(now);
+        if !ahead.is_empty() {
+            own.push(Command::BringBack(ahead));
+        }
+        if self.memory.working.state.has_orphans() {
             own.push(Command::RemoveOrphans);
         }
         if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() {
@@ -219,19 +236,6 @@ impl Writer {
     /// Whether every check that waits for a deadline will be looked at when it passes. For tests.
     pub fn covers_all_deadlines(&self) -> bool {
         self.memory.working.state.checks().all(|check| self.memory.alarm.covers(check))
-    }
-
-    fn patience(&self) -> Duration {
-        let Memory { working, more_due, .. } = &self.memory;
-        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || self.has_housekeeping() || working.state.has_orphans() {
-            return Duration::ZERO;
-        }
-        let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
-        match until_next {
-            // A clock that is moved by hand calls.
-            Some(until_next) if self.shared.clock.is_system() => until_next.min(PATIENCE),
-            _ => PATIENCE,
-        }
     }
 
     /// Carries out the writer's own commands and then those of callers, in one transaction.
@@ -299,9 +303,11 @@ impl Writer {
 
     /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
     fn write(&mut self, before: Numbers, tidy: bool) -> Result<(), StoreError> {
-        let (store, newest) = (self.shared.store.get()?, self.newest());
-        let Memory { working, housekeeping, last_stamp, .. } = &mut self.memory;
-        caught(|| {
+        let (store, newest, now) = (self.shared.store.get()?, self.newest(), self.stamp());
+        let now = self.steps.is_confirmed().then_some(now);
+        let steady_since = (!self.steady_is_written).then(|| self.steps.steady_since());
+        let Memory { working, housekeeping, .. } = &mut self.memory;
+        let written = caught(|| {
             let batch = store.batch()?;
             write(&batch, &working.effects)?;
             let Numbers { id, delivery, .. } = working.numbers;
@@ -313,19 +319,19 @@ impl Writer {
             let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
             let appended = (working.effects.pings.len() as u64, bytes);
             housekeeping.appended(appended);
-            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, *last_stamp)?;
+            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, now)?;
             // A look that finds nothing to write costs no commit.
-            if cleaned || !working.effects.is_empty() {
+            let written = cleaned || !working.effects.is_empty();
+            if written {
+                if let Some(since) = steady_since {
+                    batch.set_mark(Mark::SteadySince, since.micros().max(0).unsigned_abs())?;
+                }
                 batch.commit()?;
             }
-            Ok(())
-        })
-    }
-
-    /// The time of the next command: never earlier than that of the one before, also when the clock is set back.
-    fn stamp(&mut self) -> Moment {
-        self.memory.last_stamp = self.memory.last_stamp.max(self.shared.clock.now());
-        self.memory.last_stamp
+            Ok(written)
+        })?;
+        self.steady_is_written |= written;
+        Ok(())
     }
 
     /// The newest entries of both logs.

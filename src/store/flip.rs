@@ -132,13 +132,15 @@ impl Batch {
     }
 
     /// Looks at no more than `most` flips from number `from` on, none after `up_to`, and removes those that are `dead`. Each is looked at:
-    /// times need not be in order, since clocks are set. A row that cannot be read stays.
+    /// times need not be in order, since clocks are set. One stays that leads to an older row of its check that has stayed, if that one
+    /// `holds` it. A row that cannot be read stays.
     pub fn prune_flips(
         &self,
         from: FlipNumber,
         up_to: FlipNumber,
         most: usize,
         dead: impl Fn(&LoggedFlip) -> bool,
+        holds: impl Fn(&LoggedFlip) -> bool,
     ) -> Result<PrunedFlips, StoreError> {
         let mut pruned = PrunedFlips::default();
         if from > up_to {
@@ -146,6 +148,13 @@ impl Batch {
         }
         let mut table = self.transaction.open_table(FLIPS)?;
         let mut gone = Vec::new();
+        let is_held = |logged: &LoggedFlip, gone: &[u64]| -> Result<bool, StoreError> {
+            if gone.binary_search(&logged.previous.0).is_ok() {
+                return Ok(false);
+            }
+            let previous = table.get(logged.previous.0)?.and_then(|row| FlipRow::read(row.value()).ok());
+            Ok(previous.is_some_and(|previous| previous.check == logged.check && holds(&previous)))
+        };
         for (seen, row) in table.range(from.0..=up_to.0)?.enumerate() {
             let (number, bytes) = row?;
             if seen == most {
@@ -153,7 +162,7 @@ impl Batch {
                 break;
             }
             match FlipRow::read(bytes.value()) {
-                Ok(logged) if dead(&logged) => gone.push(number.value()),
+                Ok(logged) if dead(&logged) && !is_held(&logged, &gone)? => gone.push(number.value()),
                 Ok(_) => {}
                 Err(error) => pruned.damaged = Some(error),
             }

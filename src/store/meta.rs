@@ -34,6 +34,8 @@ pub enum Mark {
     KeptBytes,
     /// When pings could last be taken, as far as the file knows; microseconds.
     Alive,
+    /// Since when the clock had gone without a step when something was written last: microseconds since 1970.
+    SteadySince,
 }
 
 impl Mark {
@@ -47,6 +49,7 @@ impl Mark {
             Self::SweptBytes => "swept_bytes",
             Self::KeptBytes => "kept_bytes",
             Self::Alive => "alive",
+            Self::SteadySince => "steady_since",
         }
     }
 }

@@ -260,7 +260,7 @@ fn a_flip_that_cannot_be_read_or_lies_in_the_future_keeps_no_other_in_the_file()
     });
     let mut pruned = crate::store::PrunedFlips::default();
     write(&store, |batch| {
-        pruned = batch.prune_flips(FlipNumber(2), FlipNumber(9), 9, |logged| logged.flip.at < Moment::from_secs(99))?;
+        pruned = batch.prune_flips(FlipNumber(2), FlipNumber(9), 9, |logged| logged.flip.at < Moment::from_secs(99), |_| true)?;
         Ok(())
     });
     assert!(matches!(pruned.damaged, Some(StoreError::Corrupt { table: "flips", .. })));

@@ -14,6 +14,7 @@
 
 mod api;
 mod badges;
+mod clock;
 mod connection;
 mod damage;
 mod documents;

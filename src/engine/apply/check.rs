@@ -82,6 +82,18 @@ impl WorkingState {
         Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
+    pub(super) fn bring_back(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
+        for id in ids {
+            let Ok(mut check) = self.existing(*id) else { continue };
+            if check.state.is_ahead_of(now) {
+                let mut flips = Vec::new();
+                check.state.bring_back(&check.settings, now, &mut flips);
+                self.put_check(check, &flips, now);
+            }
+        }
+        Outcome::Done
+    }
+
     /// Refuses when the project has as many checks already as `most` makes of its check limit.
     pub(super) fn room_for_check(&self, project: ProjectId, most: impl FnOnce(Option<usize>) -> Option<usize>) -> Result<(), Refusal> {
         let project_state = self.state.project(project).ok_or(Refusal::NotFound)?;

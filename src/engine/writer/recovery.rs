@@ -260,15 +260,15 @@ impl Writer {
 
     /// Reads memory from the file, which has to be the same database and to hold all that was acknowledged.
     fn read_memory(&mut self, store: &Store) -> Result<(), StoreError> {
-        let (now, body_limit) = (self.memory.last_stamp.max(self.shared.clock.now()), self.memory.working.body_limit);
-        let (mut memory, published) = Memory::read(store, body_limit, self.thresholds, now, &self.shared.random)?;
+        let (now, body_limit) = (self.stamp(), self.memory.working.body_limit);
+        let (mut memory, published, _) = Memory::read(store, body_limit, self.thresholds, now, &self.shared.random)?;
         let (found, known) = (memory.working.numbers, self.recovery.acknowledged);
         let same = memory.working.state.instance == self.memory.working.state.instance;
         if !same || found.arrival < known.arrival || found.id < known.id || found.delivery < known.delivery {
             let reason = if same { "it holds less than was acknowledged" } else { "it is not the database that was open" };
             return Err(self.medium.broken(StoreError::Damaged { reason: reason.into(), panicked: false }));
         }
-        memory.last_stamp = memory.last_stamp.max(self.memory.last_stamp);
+        memory.last_stamp = now;
         *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
         self.memory = memory;
         Ok(())

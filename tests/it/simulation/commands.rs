@@ -60,6 +60,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
         })),
         85..93 => Command::DeleteCheck(check(dice, model)),
         93 => Command::Expire((0..dice.below(5)).map(|_| check(dice, model)).collect()),
+        94 => Command::BringBack((0..dice.below(5)).map(|_| check(dice, model)).collect()),
         _ => admin(dice, model),
     }
 }

@@ -10,9 +10,10 @@ use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
 use overdue::domain::text::Description;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
+use overdue::engine::state::State;
 use uuid::Uuid;
 
-use super::story::{Event, Period, Rules, Story};
+use super::story::{Event, Period, Rules, STEP, Story};
 
 /// Bytes of an HTTP body that are stored in simulations.
 pub(crate) const BODY_LIMIT: usize = 48;
@@ -58,8 +59,20 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn story(&self, now: i64) -> Story {
-        Story::told(self.created, self.first_rules, &self.history, now)
+    /// What has been noticed of it so far.
+    pub(crate) fn story(&self) -> Story {
+        Story::told(self.created, self.first_rules, &self.history)
+    }
+
+    pub(crate) fn settle(&mut self, now: i64) {
+        self.history.push((now, Event::Settle));
+    }
+
+    fn bring_back(&mut self, now: i64) {
+        let Story { last_ping, run, .. } = self.story();
+        if last_ping.into_iter().chain(run.map(|(start, _)| start)).any(|at| at - now >= STEP) {
+            self.history.push((now, Event::BringBack));
+        }
     }
 
     fn lose(&mut self, log_limit: u64) {
@@ -134,6 +147,8 @@ type Answer = Result<Answered, Refusal>;
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     made: u64,
+    /// When the ping came that was logged last.
+    pub(crate) newest_ping: i64,
     pub(crate) projects: BTreeMap<u64, Project>,
     pub(crate) keys: BTreeMap<u64, Key>,
     /// `None`: one that the engine has drawn itself.
@@ -163,14 +178,22 @@ impl Model {
             }
             Command::Resume(id) => {
                 let check = self.check(id.0)?;
-                if check.story(now).status != Status::Paused {
+                check.settle(now);
+                if check.story().status != Status::Paused {
                     return Err(Refusal::NotPaused);
                 }
                 check.history.push((now, Event::Resume));
                 Ok(Answered::Check(id.0))
             }
             Command::DeleteCheck(id) => self.checks.remove(&id.0).map(|_| Answered::Check(id.0)).ok_or(Refusal::NotFound),
-            Command::Expire(_) | Command::RemoveOrphans => Ok(Answered::Done),
+            Command::Expire(ids) | Command::BringBack(ids) => {
+                for id in ids {
+                    let Some(check) = self.checks.get_mut(&id.0) else { continue };
+                    if let Command::Expire(_) = command { check.settle(now) } else { check.bring_back(now) }
+                }
+                Ok(Answered::Done)
+            }
+            Command::RemoveOrphans => Ok(Answered::Done),
             Command::CreateProject(request) => {
                 self.free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);
@@ -258,9 +281,44 @@ impl Model {
         }
     }
 
-    /// The latest moment that anyone can have seen.
+    /// What the engine does by itself, before anything else: it looks for deadlines, and may bring checks back.
+    pub(crate) fn look(&mut self, now: i64, brings_back: bool) {
+        for check in self.checks.values_mut() {
+            check.history.push((now, Event::Look));
+            if brings_back {
+                check.bring_back(now);
+            }
+        }
+    }
+
+    /// Of a deadline that had passed less than a tick before a look, the engine alone says whether it was noticed. Before the latest look the
+    /// clock may have been set back since another one.
+    pub(crate) fn believe(&mut self, state: &State) {
+        for check in self.checks.values_mut() {
+            let Some(found) = state.check_by_uuid(check.names.uuid).map(|found| found.state) else { continue };
+            let looks = check.history.iter().enumerate().rev().filter(|(_, (_, event))| matches!(event, Event::Look));
+            let looks: Vec<_> = looks.map(|(place, _)| place).take(2).collect();
+            let variants = (0..1 << looks.len()).map(|noticed| {
+                let mut variant = check.clone();
+                for (_, place) in looks.iter().enumerate().filter(|(bit, _)| noticed >> bit & 1 == 1) {
+                    variant.history[*place].1 = Event::Settle;
+                }
+                variant
+            });
+            let fits = |variant: &Check| {
+                let story = variant.story();
+                (story.status, story.changed) == (found.status, found.changed.micros())
+            };
+            if let Some(variant) = variants.into_iter().find(fits) {
+                *check = variant;
+            }
+        }
+    }
+
+    /// The latest of the newest ping and the last changes of checks, apart from those that lie ahead of a clock that shows `now`.
     pub(crate) fn latest(&self, now: i64) -> i64 {
-        self.checks.values().map(|check| check.story(now).latest()).max().unwrap_or_default()
+        let changes = self.checks.values().map(|check| check.story().changed);
+        changes.chain([self.newest_ping]).filter(|at| at - now < STEP).max().unwrap_or_default()
     }
 
     fn id(&mut self) -> u64 {
@@ -331,6 +389,7 @@ impl Model {
             key.note(now, from);
         }
         self.check(id)?.history.push((now, Event::Ping { signal, method: origin.method, rid, sent, stored }));
+        self.newest_ping = now;
         Ok(answered)
     }
 

@@ -12,6 +12,10 @@ use overdue::engine::command::Signal;
 use uuid::Uuid;
 
 const SECOND: i64 = 1_000_000;
+/// A time so far ahead of the clock comes from another clock.
+pub(crate) const STEP: i64 = 5 * SECOND;
+/// The engine looks for deadlines that have passed up to a multiple of this.
+const TICK: i64 = 1 << 16;
 
 /// When the next ping is expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,10 +46,22 @@ pub(crate) struct Rules {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    Ping { signal: Signal, method: Method, rid: Option<Uuid>, sent: Bytes, stored: Bytes },
+    Ping {
+        signal: Signal,
+        method: Method,
+        rid: Option<Uuid>,
+        sent: Bytes,
+        stored: Bytes,
+    },
     NewRules(Rules),
     Pause,
     Resume,
+    /// The engine looks for deadlines that have passed.
+    Look,
+    /// It looks at this check alone, to the microsecond.
+    Settle,
+    /// What it waits for counts from now, if it counts from a time ahead of the clock.
+    BringBack,
 }
 
 /// A logged ping.
@@ -72,11 +88,11 @@ pub(crate) struct Story {
     pub(crate) flips: Vec<(i64, Status, Status, Cause)>,
     /// Of all completions and missed deadlines, oldest first.
     pub(crate) outcomes: Vec<RunOutcome>,
-    changed: i64,
+    pub(crate) changed: i64,
 }
 
 impl Story {
-    pub(crate) fn told(created: i64, rules: Rules, history: &[(i64, Event)], now: i64) -> Self {
+    pub(crate) fn told(created: i64, rules: Rules, history: &[(i64, Event)]) -> Self {
         let mut story = Self {
             rules,
             status: Status::New,
@@ -89,31 +105,35 @@ impl Story {
             changed: created,
         };
         for (at, event) in history {
-            story.wait_until(*at);
+            story.wait_until(if matches!(event, Event::Look) { at / TICK * TICK } else { *at });
             story.meet(event, *at);
-            let edited = matches!(event, Event::NewRules(_)).then_some(Cause::Edited);
-            story.go_down_if_due(*at, edited);
+            if let Event::NewRules(_) | Event::Ping { .. } = event {
+                let edited = matches!(event, Event::NewRules(_)).then_some(Cause::Edited);
+                // A change that lies ahead is of another clock.
+                let not_before = Some(story.changed).filter(|changed| changed <= at);
+                story.go_down_if_due(*at, edited, not_before);
+            }
         }
-        story.wait_until(now);
         story
     }
 
-    /// Time alone takes a check down, at its deadline, but never before the change that came last.
+    /// Time alone takes a check down, at its deadline.
     fn wait_until(&mut self, now: i64) {
-        self.go_down_if_due(now, None);
+        self.go_down_if_due(now, None, None);
     }
 
-    fn go_down_if_due(&mut self, now: i64, cause: Option<Cause>) {
+    fn go_down_if_due(&mut self, now: i64, cause: Option<Cause>, not_before: Option<i64>) {
         if let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) {
             let is_run = self.run.is_some_and(|(start, _)| self.grace_start().is_none_or(|expected| start < expected));
             let cause = cause.unwrap_or(if is_run { Cause::Overrun } else { Cause::Late });
             self.outcomes.push(RunOutcome::Missed);
-            self.turn(Status::Down, deadline.max(self.changed), cause);
+            self.turn(Status::Down, not_before.map_or(deadline, |at| deadline.max(at)), cause);
         }
     }
 
     fn meet(&mut self, event: &Event, now: i64) {
         match event {
+            Event::Look | Event::Settle => {}
             Event::NewRules(rules) => self.rules = *rules,
             Event::Pause => {
                 self.run = None;
@@ -123,6 +143,11 @@ impl Story {
                 self.last_ping = None;
                 self.run = None;
                 self.turn(Status::New, now, Cause::Operator);
+            }
+            Event::BringBack => {
+                let ahead = |at: &i64| at - now >= STEP;
+                self.last_ping = self.last_ping.map(|at| if ahead(&at) { now } else { at });
+                self.run = self.run.map(|(start, rid)| (if ahead(&start) { now } else { start }, rid));
             }
             Event::Ping { signal, method, rid, sent, stored } => {
                 let (kind, cause) = self.kind(signal, *method, sent);
@@ -143,7 +168,7 @@ impl Story {
         let run = self.run;
         let (duration, goes_on) = match (run, rid, kind) {
             (None, _, _) => (None, false),
-            (Some((start, started_by)), rid, _) if started_by == rid => (Some(now - start), false),
+            (Some((start, started_by)), rid, _) if started_by == rid => (Some(now - start).filter(|_| start <= now), false),
             (Some(_), Some(_), Kind::Success) => (None, true),
             (Some(_), _, _) => (None, false),
         };
@@ -231,10 +256,5 @@ impl Story {
             (Status::Up, Some(start)) if now >= start => VisibleStatus::Grace,
             (Status::Up, _) => VisibleStatus::Up,
         }
-    }
-
-    /// The latest moment that anyone can have seen.
-    pub(crate) fn latest(&self) -> i64 {
-        self.log.last().map_or(self.changed, |entry| entry.at.max(self.changed))
     }
 }

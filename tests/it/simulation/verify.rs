@@ -11,9 +11,6 @@ use overdue::engine::Handle;
 use super::model::{self, Labels, Model};
 use super::story::{Entry, Period, Story};
 
-/// A deadline may be noticed this much later (microseconds): the wheel's tick.
-const TICK: i64 = 1 << 16;
-
 /// Fails with the sentence that says what differs.
 macro_rules! same {
     ($found:expr, $expected:expr, $($what:tt)*) => {
@@ -27,14 +24,8 @@ pub(crate) use same;
 
 type Verdict = Result<(), String>;
 
-/// Compares all that is in memory, where every deadline up to `noticed` must have been noticed, and returns each check with the story that
-/// it fits.
-pub(crate) fn memory<'a>(
-    model: &'a Model,
-    handle: &Handle,
-    now: i64,
-    noticed: i64,
-) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
+/// Compares all that is in memory, and returns each check with its story.
+pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
     let state = handle.state();
     let projects: Vec<_> = state.projects().map(|project_state| project_state.project.id.0).collect();
     same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
@@ -64,23 +55,21 @@ pub(crate) fn memory<'a>(
         let channels = state.channels_of(&found).map(|channel| channel.id).collect();
         Arc::make_mut(&mut found.settings).channels = channels;
         same!(found.id.0, *id, "number of a check");
-        // What was due within the last tick may or may not have been noticed.
-        let story = check(&found, expected, now, noticed - TICK)?;
+        let story = check(&found, expected, now)?;
         checks.push((found, expected, story));
     }
     Ok(checks)
 }
 
-/// Compares a check, which has noticed every deadline up to `noticed` and none after `now`; the story that it fits.
-pub(crate) fn check(check: &Check, expected: &model::Check, now: i64, noticed: i64) -> Result<Story, String> {
+/// Compares a check with its story.
+pub(crate) fn check(check: &Check, expected: &model::Check, now: i64) -> Result<Story, String> {
     let id = check.id.0;
     let names = (check.project.0, check.uuid, check.badge);
     same!(names, (expected.project, expected.names.uuid, expected.names.badge), "names of check {id}");
     settings(check, expected).map_err(|difference| format!("check {id}: {difference}"))?;
-    let stories = [now, noticed].map(|until| expected.story(until));
-    let differences = stories.each_ref().map(|story| life(check, story, now));
-    let fitting = stories.into_iter().zip(&differences).find(|(_, difference)| difference.is_ok());
-    fitting.map(|(story, _)| story).ok_or_else(|| format!("check {id}: {differences:?}"))
+    let story = expected.story();
+    life(check, &story, now).map_err(|difference| format!("check {id}: {difference}"))?;
+    Ok(story)
 }
 
 fn settings(check: &Check, expected: &model::Check) -> Verdict {
@@ -133,13 +122,13 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
     Ok(())
 }
 
-/// Compares all that is in memory and in the file. `latest` is the latest time at which anything may have been pruned.
-pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, latest: i64) -> Verdict {
-    for (check, expected, story) in memory(model, handle, now, now)? {
+/// Compares all that is in memory and in the file. `pruned_at` is the latest time at which anything may have been pruned.
+pub(crate) fn everything(model: &Model, handle: &Handle, now: i64, pruned_at: i64) -> Verdict {
+    for (check, expected, story) in memory(model, handle, now)? {
         let id = check.id.0;
         let log_limit = model.projects[&expected.project].log_limit;
         pings(handle, &check, expected, &story.log, log_limit).map_err(|difference| format!("check {id}: {difference}"))?;
-        flips(handle, &check, &story, latest).map_err(|difference| format!("check {id}: {difference}"))?;
+        flips(handle, &check, &story, pruned_at).map_err(|difference| format!("check {id}: {difference}"))?;
     }
     Ok(())
 }
@@ -173,18 +162,19 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
     Ok(())
 }
 
-fn flips(handle: &Handle, check: &Check, story: &Story, latest: i64) -> Verdict {
+fn flips(handle: &Handle, check: &Check, story: &Story, pruned_at: i64) -> Verdict {
     let found = handle.flips(check, Moment::from_micros(i64::MIN)).map_err(|error| format!("its flips cannot be read: {error}"))?;
     for (flip, expected) in found.iter().zip(story.flips.iter().rev()) {
         same!((flip.at.micros(), flip.from, flip.to, flip.cause), *expected, "flip");
     }
-    let kept_from = months_before(latest, 2);
-    let certain = story.flips.iter().filter(|(at, ..)| *at >= kept_from).count();
+    // What stands before one that is gone cannot be found.
+    let kept_from = months_before(pruned_at, 2);
+    let certain = story.flips.iter().rev().take_while(|(at, ..)| *at >= kept_from).count();
     if found.len() < certain || found.len() > story.flips.len() {
         return Err(format!("{} flips are kept of {}, of which {certain} must be", found.len(), story.flips.len()));
     }
     for pair in found.windows(2) {
-        if pair[0].from != pair[1].to || pair[0].at < pair[1].at {
+        if pair[0].from != pair[1].to {
             return Err(format!("flips do not follow each other: {pair:?}"));
         }
     }

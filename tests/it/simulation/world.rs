@@ -14,6 +14,7 @@ use overdue::store::{Mark, Store, StoreError};
 use super::commands;
 use super::model::{self, Answered, BODY_LIMIT, Model};
 use super::outbox::Followed;
+use super::story::STEP;
 use super::verify::{self, same};
 use crate::support::dice::Dice;
 use crate::support::disk::{Disk, Operation};
@@ -77,13 +78,25 @@ pub(crate) struct World {
     /// What the model was to become by commands whose callers were not told.
     in_doubt: Option<Model>,
     followed: Followed,
-    /// The time of the last command; microseconds.
+    /// The time of the last command, or of the engine's last look at the clock; microseconds.
     stamp: i64,
-    /// The time up to which every deadline has been noticed; microseconds.
-    noticed: i64,
-    /// The latest time that any clock has shown; microseconds.
-    latest: i64,
+    steps: Steps,
+    /// The latest time at which anything may have been pruned for its age; microseconds.
+    pruned_at: i64,
     pub(crate) tally: Tally,
+}
+
+/// What the engine can know of the clock. All in microseconds.
+#[derive(Default)]
+struct Steps {
+    /// What the clock shows, less the time that has passed, as of the last look.
+    offset: i64,
+    /// When the engine was opened or found the last step of 5 s or more, in time that has passed.
+    steady_from: i64,
+    /// The file may say that there was no step long before.
+    went_on: bool,
+    /// Checks that wait from a time ahead of the clock were brought back since.
+    brought_back: bool,
 }
 
 /// Commands that are submitted together, what each is to answer, and what all come to.
@@ -91,12 +104,15 @@ struct Plan {
     now: i64,
     commands: Vec<Command>,
     answers: Vec<(Result<Answered, Refusal>, Option<model::Check>)>,
+    /// What is there before them.
+    looked: Model,
     after: Model,
 }
 
 impl Plan {
     fn add(&mut self, command: Command) {
-        let deleted = if let Command::DeleteCheck(id) = &command { self.after.checks.get(&id.0).cloned() } else { None };
+        let mut deleted = if let Command::DeleteCheck(id) = &command { self.after.checks.get(&id.0).cloned() } else { None };
+        deleted.iter_mut().for_each(|check| check.settle(self.now));
         let answer = self.after.apply(&command, self.now);
         let check = match &answer {
             Ok(Answered::Check(id) | Answered::Created(id)) => self.after.checks.get(id).cloned().or(deleted),
@@ -123,20 +139,8 @@ impl World {
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
         };
-        let mut world = Self {
-            dice,
-            disk,
-            clock,
-            thresholds,
-            engine: None,
-            model,
-            in_doubt,
-            followed: Followed::default(),
-            stamp,
-            noticed: stamp,
-            latest: stamp,
-            tally,
-        };
+        let (engine, followed, steps) = (None, Followed::default(), Steps::default());
+        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, stamp, steps, pruned_at: stamp, tally };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -147,8 +151,7 @@ impl World {
     /// Lets one thing happen.
     pub(crate) fn step(&mut self) -> Verdict {
         if self.move_clock() {
-            // How far it counts is for the engine to say, which may have stamped what left no trace.
-            self.witness()?;
+            self.witness(false)?;
         }
         match self.dice.below(100) {
             0..58 => {
@@ -180,11 +183,14 @@ impl World {
         if fails {
             self.disk.lose_power(self.dice.below(16) as u32);
         }
+        let looked = self.empty_plan().looked;
         let answers = self.ask(&commands)?;
         if answers.is_empty() {
             self.followed.unanswered(&commands);
+            self.in_doubt = Some(looked);
         } else {
             self.followed.answered(&commands, &answers);
+            self.model = looked;
             self.note_flips(true)?;
         }
         if fails { self.power_on() } else { Ok(()) }
@@ -202,12 +208,33 @@ impl World {
         Clock::Manual(Arc::clone(&self.clock)).now().micros()
     }
 
-    /// The time at which a command would be stamped.
-    fn now(&self) -> i64 {
-        self.stamp.max(self.clock_micros())
+    fn uptime_micros(&self) -> i64 {
+        Clock::Manual(Arc::clone(&self.clock)).uptime().as_micros() as i64
     }
 
-    /// Moves the clock, mostly forward; whether it was set back.
+    /// The time at which a command would be stamped.
+    fn now(&self) -> i64 {
+        let clock = self.clock_micros();
+        if self.stamp - clock < STEP { self.stamp.max(clock) } else { clock }
+    }
+
+    /// The engine looks at the clock, which it does in each step of its writer; whether it brings checks back in this one.
+    fn look(&mut self) -> bool {
+        self.stamp = self.now();
+        let uptime = self.uptime_micros();
+        let offset = self.clock_micros() - uptime;
+        if (offset - self.steps.offset).abs() >= STEP {
+            self.steps = Steps { steady_from: uptime, ..Steps::default() };
+        }
+        self.steps.offset = offset;
+        let confirmed = uptime - self.steps.steady_from >= HOUR as i64 * SECOND;
+        if confirmed || self.steps.went_on {
+            self.pruned_at = self.pruned_at.max(self.stamp);
+        }
+        confirmed && !std::mem::replace(&mut self.steps.brought_back, confirmed)
+    }
+
+    /// Moves the clock, mostly forward, while time passes or not; whether it was set back.
     fn move_clock(&mut self) -> bool {
         let dice = &self.dice;
         let fraction = dice.below(1_000_000) as i64;
@@ -217,18 +244,22 @@ impl World {
             50..60 => dice.below(HOUR) as i64 * SECOND + fraction,
             60..70 => dice.below(DAY) as i64 * SECOND + fraction,
             70..73 => dice.below(70 * DAY) as i64 * SECOND + fraction,
-            73..78 => -(dice.below(HOUR) as i64) * SECOND - fraction,
+            73..76 => -(dice.below(HOUR) as i64) * SECOND - fraction,
+            76..78 => -(dice.below(10) as i64) * SECOND - fraction,
             78..80 => -(dice.below(2 * DAY) as i64) * SECOND - fraction,
             // A deadline, to the microsecond or about so.
             _ => {
-                let stories = self.model.checks.values().map(|check| check.story(self.clock_micros()));
+                let stories = self.model.checks.values().map(model::Check::story);
                 let deadlines: Vec<_> = stories.filter_map(|story| story.deadline()).chain([self.clock_micros()]).collect();
                 dice.pick(&deadlines) - self.clock_micros() + dice.pick(&[-1, 0, 0, 1, 1000, 70_000])
             }
         };
         let now = self.clock_micros() + micros;
-        self.clock.set(Moment::from_micros(now));
-        self.latest = self.latest.max(now);
+        if dice.chance(10) {
+            self.clock.correct(Moment::from_micros(now));
+        } else {
+            self.clock.set(Moment::from_micros(now));
+        }
         micros < 0
     }
 
@@ -238,14 +269,20 @@ impl World {
             (config.random, config.ping_body_limit, config.thresholds) = (random, BODY_LIMIT, self.thresholds);
         });
         self.engine = Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
+        let (clock, steady_from) = (self.clock_micros(), self.uptime_micros());
+        let newest = self.in_doubt.iter().chain([&self.model]).map(|model| model.newest_ping);
+        let went_on = newest.into_iter().any(|newest| clock - newest < HOUR as i64 * SECOND && newest - clock < STEP);
+        self.steps = Steps { offset: clock - steady_from, steady_from, went_on, brought_back: false };
         Ok(())
     }
 
-    fn empty_plan(&self) -> Plan {
-        Plan { now: self.now(), commands: Vec::new(), answers: Vec::new(), after: self.model.clone() }
+    fn empty_plan(&mut self) -> Plan {
+        let (brings_back, mut looked) = (self.look(), self.model.clone());
+        looked.look(self.stamp, brings_back);
+        Plan { now: self.stamp, commands: Vec::new(), answers: Vec::new(), after: looked.clone(), looked }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&mut self) -> Plan {
         let mut plan = self.empty_plan();
         for _ in 0..=self.dice.below(8) {
             plan.add(commands::some_command(&self.dice, &plan.after));
@@ -281,11 +318,12 @@ impl World {
         for ((answer, (expected, check)), command) in answers.iter().zip(&plan.answers).zip(&plan.commands) {
             same!(answer.as_ref().map(Answered::from).map_err(Refusal::clone), *expected, "answer to {command:?}");
             if let (Ok(Outcome::Check(found) | Outcome::Created(found)), Some(expected)) = (answer, check) {
-                verify::check(found, expected, plan.now, plan.now).map_err(|difference| format!("answer to {command:?}: {difference}"))?;
+                verify::check(found, expected, plan.now).map_err(|difference| format!("answer to {command:?}: {difference}"))?;
             }
         }
-        if !answers.is_empty() {
-            self.noticed = plan.now;
+        if answers.is_empty() {
+            // The engine forgets what is not on the disk.
+            self.steps.brought_back = false;
         }
         Ok(!answers.is_empty())
     }
@@ -294,30 +332,34 @@ impl World {
         same!(self.submit(&plan)?, true, "whether a sound disk takes what is written");
         // Who is told of a flip depends on channels and on what a check is assigned to.
         let sure = plan.commands.iter().all(|command| matches!(command, Command::Ping(_) | Command::Pause(_) | Command::Resume(_)));
-        (self.model, self.stamp) = (plan.after, plan.now);
+        self.model = plan.after;
         self.note_flips(sure)
     }
 
     fn idle(&mut self) -> Verdict {
+        let brings_back = self.look();
+        self.model.look(self.stamp, brings_back);
         for _ in 0..2 {
             same!(self.engine().1.step(false), Ok(true), "an idle step of the writer");
         }
-        self.noticed = self.now();
         Ok(())
     }
 
     /// Compares everything.
     fn verify(&mut self) -> Verdict {
-        let (now, latest) = (self.now(), self.latest);
+        let (now, pruned_at) = (self.now(), self.pruned_at);
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
         same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
         same!(handle.is_writable(), true, "whether the engine can write");
-        verify::everything(&self.model, handle, now, latest)?;
-        self.followed.verify(handle, latest)
+        self.model.believe(&handle.state());
+        verify::everything(&self.model, handle, now, pruned_at)?;
+        self.followed.verify(handle, pruned_at)
     }
 
-    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there.
-    fn witness(&mut self) -> Verdict {
+    /// Finds out by a ping what time it is for the engine, by a key which number comes next, and so whether what is in doubt is there. An
+    /// engine that was `opened` may have forgotten the time of what left no trace.
+    fn witness(&mut self, opened: bool) -> Verdict {
+        let brings_back = self.look();
         let secret = Secret::ReadOnly(KeyHash(self.dice.random().bytes()));
         let key = NewKey { project: ProjectId(1), secret, label: KeyLabel::default(), hint: "".into() };
         let commands = [commands::witness_ping(&self.model), Command::CreateKey(Box::new(key))];
@@ -328,17 +370,18 @@ impl World {
         let check = handle.state().check_by_uuid(uuid).cloned();
         let pings = check.as_ref().map(|check| handle.pings(check)).transpose().map_err(|error| error.to_string())?;
         let stamp = pings.iter().flatten().next().ok_or("the ping just logged is not listed")?.at.micros();
-        let (clock, latest) = (self.clock_micros(), self.latest);
-        if stamp < clock || stamp > latest {
-            return Err(format!("a command is stamped {stamp} at {clock}, and it was never later than {latest}"));
+        let clock = self.clock_micros();
+        if !opened {
+            same!(stamp, self.stamp, "the time of a command at {clock}");
+        } else if stamp < clock || stamp - clock >= STEP {
+            return Err(format!("a command is stamped {stamp} at {clock}"));
         }
         self.stamp = stamp;
-        self.idle()?;
         let (in_doubt, before) = (self.in_doubt.take(), self.model.clone());
         self.tally.in_doubt += u32::from(in_doubt.is_some());
         let mut differences = Vec::new();
         for model in in_doubt.into_iter().chain([before]) {
-            match self.fits(model, &commands, &answers) {
+            match self.fits(model, &commands, &answers, (opened, brings_back)) {
                 Ok(()) => {
                     self.tally.missing += differences.len() as u32;
                     return self.note_flips(false);
@@ -350,12 +393,19 @@ impl World {
     }
 
     /// Takes over a model that has yet to carry out the latest commands, and compares everything.
-    fn fits(&mut self, model: Model, commands: &[Command], answers: &[Result<Answered, Refusal>]) -> Verdict {
-        let earlier = model.latest(self.stamp);
+    fn fits(
+        &mut self,
+        model: Model,
+        commands: &[Command],
+        answers: &[Result<Answered, Refusal>],
+        (opened, brings_back): (bool, bool),
+    ) -> Verdict {
+        let earlier = model.latest(self.clock_micros());
         self.model = model;
-        if self.stamp < earlier {
+        if opened && self.stamp < earlier {
             return Err(format!("a command is stamped {}, earlier than {earlier}", self.stamp));
         }
+        self.model.look(self.stamp, brings_back);
         let expected: Vec<_> = commands.iter().map(|command| self.model.apply(command, self.stamp)).collect();
         same!(answers, expected.as_slice(), "answers to {commands:?}");
         self.verify()
@@ -389,7 +439,7 @@ impl World {
         drop(store);
         self.move_clock();
         self.open()?;
-        self.witness()
+        self.witness(true)
     }
 
     /// Lets some operations fail during a batch, and heals the disk after a while.
@@ -399,7 +449,7 @@ impl World {
         let plan = self.plan();
         if self.submit(&plan)? {
             self.disk.heal();
-            (self.model, self.stamp) = (plan.after, plan.now);
+            self.model = plan.after;
             return self.note_flips(false);
         }
         self.tally.failures += 1;
@@ -408,10 +458,14 @@ impl World {
             if handle.is_writable() {
                 break;
             }
-            // Nothing that can be read is ahead of what was answered.
-            verify::memory(&self.model, handle, plan.now, self.noticed)
-                .map(drop)
-                .map_err(|difference| format!("while writes fail: {difference}"))?;
+            // Nothing that can be read is ahead of what was answered, except for what the engine has done by itself.
+            let verdict = [&self.model, &plan.looked].map(|model| {
+                let mut model = model.clone();
+                model.believe(&handle.state());
+                verify::memory(&model, handle, plan.now).map(drop)
+            });
+            let verdict = verdict.into_iter().reduce(Result::or).unwrap_or(Ok(()));
+            verdict.map_err(|difference| format!("while writes fail: {difference}"))?;
             same!(writer.step(false), Ok(true), "a step while writes fail");
         }
         self.disk.heal();
@@ -423,7 +477,7 @@ impl World {
             }
         }
         same!(handle.is_writable(), true, "whether the service recovers with its disk");
-        self.witness()
+        self.witness(false)
     }
 
     /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
@@ -432,7 +486,7 @@ impl World {
             self.disk.lose_power(self.dice.below(16) as u32);
             let plan = self.plan();
             if self.submit(&plan)? {
-                (self.model, self.stamp) = (plan.after, plan.now);
+                self.model = plan.after;
             } else {
                 self.in_doubt = Some(plan.after);
             }
@@ -455,6 +509,6 @@ impl World {
             let _ = self.open();
         }
         self.open()?;
-        self.witness()
+        self.witness(true)
     }
 }

@@ -1,0 +1,135 @@
+//! Finds out that the clock was set, or that the machine slept: the clock has then gone another way than the time that passed.
+
+use std::time::Duration;
+
+use crate::clock::Reading;
+use crate::domain::moment::{Moment, STEP_MICROS};
+
+/// For how long a clock has to show a new time until it is believed.
+const CONFIRMATION: Duration = Duration::from_secs(3600);
+
+/// What is known of the clock from looking at it again and again. Pure: it is shown what a look finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    last: Reading,
+    /// The uptime of the first look, or of the one that found the last step.
+    steady_from: Duration,
+    /// For how long the clock had gone without a step before the first look, as far as the file tells.
+    before: Duration,
+}
+
+impl Steps {
+    /// The first look at the clock. The file says since when it had gone without a step, if it did, and when something happened last.
+    pub(super) fn new(first: Reading, steady_since: Option<Moment>, newest: Moment) -> Self {
+        // Nobody has looked at the clock in between, so it must not have been for long.
+        let pause = first.now.micros_since(newest);
+        let goes_on = pause > -STEP_MICROS && u128::try_from(pause).unwrap_or(0) < CONFIRMATION.as_micros();
+        let before = steady_since.filter(|_| goes_on).map_or(0, |since| first.now.micros_since(since).max(0));
+        Self { last: first, steady_from: first.uptime, before: Duration::from_micros(before.unsigned_abs()) }
+    }
+
+    /// Another look. By how many microseconds the clock has gone further than the time that passed since the last one, if that was a step:
+    /// at least 5 s, forward (positive) or back (negative).
+    pub(super) fn look(&mut self, reading: Reading) -> Option<i64> {
+        let passed = reading.uptime.saturating_sub(self.last.uptime);
+        let step = reading.now.micros_since(self.last.now).saturating_sub(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX));
+        self.last = reading;
+        if step.unsigned_abs() < STEP_MICROS.unsigned_abs() {
+            return None;
+        }
+        (self.steady_from, self.before) = (reading.uptime, Duration::ZERO);
+        Some(step)
+    }
+
+    /// Since when the clock has gone without a step, by what it shows now.
+    pub(super) fn steady_since(&self) -> Moment {
+        let steady = i64::try_from((self.here() + self.before).as_micros()).unwrap_or(i64::MAX);
+        self.last.now.plus_micros(-steady)
+    }
+
+    /// Whether the clock has gone without a step for an hour, also before this process began. Nothing is removed for its age before that.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.here() + self.before >= CONFIRMATION
+    }
+
+    /// Whether it has in this process.
+    pub(super) fn is_confirmed_here(&self) -> bool {
+        self.here() >= CONFIRMATION
+    }
+
+    fn here(&self) -> Duration {
+        self.last.uptime.saturating_sub(self.steady_from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::moment::MICROS;
+
+    fn reading(now: i64, uptime: i64) -> Reading {
+        let uptime = Duration::from_micros(u64::try_from(uptime).unwrap());
+        Reading { now: Moment::from_secs(1_800_000_000).plus_micros(now), uptime }
+    }
+
+    fn first() -> Steps {
+        Steps::new(reading(0, 0), None, reading(0, 0).now)
+    }
+
+    #[test]
+    fn a_step_is_what_the_clock_has_gone_beside_the_time() {
+        for (now, uptime, step) in [
+            (0, 0, None),
+            (9 * MICROS, 9 * MICROS, None),
+            // A leap, a small correction, a clock that runs fast.
+            (4_999_999, 0, None),
+            (0, 4_999_999, None),
+            (86_400 * MICROS, 86_396 * MICROS, None),
+            (5 * MICROS, 0, Some(5 * MICROS)),
+            (0, 5 * MICROS, Some(-5 * MICROS)),
+            (-3600 * MICROS, MICROS, Some(-3601 * MICROS)),
+            // Eight hours of sleep.
+            (28_800 * MICROS, MICROS, Some(28_799 * MICROS)),
+        ] {
+            let mut steps = first();
+            assert_eq!(steps.look(reading(now, uptime)), step, "{now} {uptime}");
+            assert_eq!(steps.look(reading(now + 1, uptime + 1)), None, "a step is found once");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_confirmed_after_an_hour_without_a_step() {
+        const HOUR: i64 = 3600 * MICROS;
+        let mut steps = first();
+        steps.look(reading(HOUR - 1, HOUR - 1));
+        assert!(!steps.is_confirmed() && !steps.is_confirmed_here());
+        steps.look(reading(HOUR, HOUR));
+        assert!(steps.is_confirmed() && steps.is_confirmed_here());
+        steps.look(reading(9 * HOUR, HOUR));
+        assert!(!steps.is_confirmed() && !steps.is_confirmed_here());
+        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
+        steps.look(reading(10 * HOUR, 2 * HOUR));
+        assert!(steps.is_confirmed());
+        assert_eq!(steps.steady_since(), reading(9 * HOUR, 0).now);
+    }
+
+    #[test]
+    fn a_start_goes_on_where_the_last_run_ended_if_that_was_within_an_hour() {
+        const HOUR: i64 = 3600 * MICROS;
+        let at = |micros| reading(micros, 0).now;
+        for (since, newest, confirmed) in [
+            (Some(-HOUR), -1, true),
+            (Some(-HOUR), 1 - HOUR, true),
+            (Some(-HOUR), -HOUR, false),
+            (Some(-HOUR), 4_999_999, true),
+            (Some(-HOUR), 5_000_000, false),
+            (Some(1 - HOUR), -1, false),
+            (Some(HOUR), -1, false),
+            (None, -1, false),
+        ] {
+            let steps = Steps::new(reading(0, 0), since.map(at), at(newest));
+            assert_eq!(steps.is_confirmed(), confirmed, "{since:?} {newest}");
+            assert!(!steps.is_confirmed_here());
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What happens when somebody sets the clock: forward, back, by little and by much, with restarts in between.
+
+use std::sync::Arc;
+
+use overdue::clock::ManualClock;
+use overdue::domain::check::CheckState;
+use overdue::domain::edit::Edit;
+use overdue::domain::flip::{Cause, Flip};
+use overdue::domain::ids::CheckId;
+use overdue::domain::moment::Moment;
+use overdue::domain::ping::Kind;
+use overdue::domain::status::Status;
+use overdue::domain::text::Seconds;
+use overdue::engine::command::Command;
+use overdue::store::Medium;
+
+use crate::support::build::ping;
+use crate::support::disk::Disk;
+use crate::support::engine::{self, Engine};
+
+const BEGINNING: Moment = Moment::from_secs(1_800_000_000);
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+fn start(medium: Medium, clock: &Arc<ManualClock>) -> Engine {
+    let (handle, writer) = engine::open(medium, clock, |_| {}).unwrap();
+    Engine { handle, writer, clock: Arc::clone(clock) }
+}
+
+/// Stops as at SIGTERM, or as at a crash, and starts again.
+fn restart(mut engine: Engine, medium: Medium, cleanly: bool) -> Engine {
+    if cleanly {
+        engine.handle.close();
+        while engine.writer.step(false).unwrap() {}
+    }
+    let clock = Arc::clone(&engine.clock);
+    drop(engine);
+    start(medium, &clock)
+}
+
+fn idle(engine: &mut Engine) {
+    (0..20).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+}
+
+/// Lets so many seconds pass, with a look of the writer every minute and at the end.
+fn wait(engine: &mut Engine, secs: i64) {
+    let end = engine.handle.now().plus_secs(secs);
+    while engine.handle.now() < end {
+        engine.clock.set(engine.handle.now().plus_secs(MINUTE).min(end));
+        idle(engine);
+    }
+}
+
+/// Makes the clock stand that much ahead of what it shows, or behind.
+fn step_clock(engine: &mut Engine, micros: i64) {
+    engine.clock.correct(engine.handle.now().plus_micros(micros));
+    idle(engine);
+}
+
+fn seen(engine: &Engine, id: CheckId) -> CheckState {
+    engine.seen(id).state
+}
+
+/// Newest first.
+fn flips(engine: &Engine, id: CheckId) -> Vec<Flip> {
+    engine.handle.flips(&engine.seen(id), Moment::from_micros(i64::MIN)).unwrap()
+}
+
+#[test]
+fn a_check_that_is_pinged_after_the_clock_was_put_right_is_watched_as_ever() {
+    for (restarts, cleanly) in [(false, false), (true, false), (true, true)] {
+        let disk = Disk::default();
+        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+        engine.project(100);
+        let id = engine.check(7);
+        engine.done(ping(7, Kind::Success, ""));
+        engine.clock.correct(BEGINNING);
+        if restarts {
+            engine = restart(engine, disk.medium(), cleanly);
+        }
+        wait(&mut engine, 10);
+        engine.done(ping(7, Kind::Success, ""));
+        let pinged = BEGINNING.plus_secs(10);
+        assert_eq!(seen(&engine, id).last_ping, Some(pinged), "{restarts} {cleanly}");
+        let times: Vec<_> = engine.handle.pings(&engine.seen(id)).unwrap().iter().map(|ping| (ping.n, ping.at)).collect();
+        assert_eq!(times, [(2, pinged), (1, BEGINNING.plus_secs(120 * DAY))]);
+        if restarts {
+            engine = restart(engine, disk.medium(), cleanly);
+        }
+        wait(&mut engine, DAY + HOUR - 1);
+        assert_eq!(seen(&engine, id).status, Status::Up, "{restarts} {cleanly}");
+        wait(&mut engine, 2);
+        assert_eq!(seen(&engine, id).status, Status::Down, "{restarts} {cleanly}");
+        let deadline = pinged.plus_secs(DAY + HOUR);
+        assert_eq!(flips(&engine, id)[0], Flip { at: deadline, from: Status::Up, to: Status::Down, cause: Cause::Late });
+        assert!(engine.writer.covers_all_deadlines());
+    }
+}
+
+#[test]
+fn a_check_that_was_pinged_before_its_clock_was_put_right_alone_is_watched_again_after_an_hour() {
+    let disk = Disk::default();
+    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+    engine.project(100);
+    let (pinged, started, other) = (engine.check(7), engine.check(8), engine.check(9));
+    engine.done(ping(7, Kind::Success, ""));
+    engine.done(ping(8, Kind::Start, ""));
+    engine.clock.correct(BEGINNING);
+    engine.done(ping(9, Kind::Success, ""));
+    wait(&mut engine, HOUR - 1);
+    // The clock may have been set back wrongly: nothing is given up before it has shown the same time for an hour.
+    assert_eq!(seen(&engine, pinged).last_ping, Some(BEGINNING.plus_secs(120 * DAY)));
+    wait(&mut engine, 1);
+    let brought_back = BEGINNING.plus_secs(HOUR);
+    for _ in 0..2 {
+        assert_eq!(seen(&engine, pinged).last_ping, Some(brought_back));
+        assert_eq!(seen(&engine, started).run.unwrap().start, brought_back);
+        assert_eq!(seen(&engine, other).last_ping, Some(BEGINNING));
+        assert!(engine.writer.covers_all_deadlines());
+        engine = restart(engine, disk.medium(), false);
+    }
+    wait(&mut engine, DAY + HOUR + 1);
+    assert_eq!(flips(&engine, pinged)[0].at, brought_back.plus_secs(DAY + HOUR));
+    assert_eq!(flips(&engine, started)[0].at, brought_back.plus_secs(HOUR));
+}
+
+#[test]
+fn what_a_start_finds_ahead_is_brought_back_after_an_hour_too() {
+    let disk = Disk::default();
+    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(120 * DAY)));
+    engine.project(100);
+    let id = engine.check(7);
+    engine.done(ping(7, Kind::Success, ""));
+    engine.clock.correct(BEGINNING);
+    engine = restart(engine, disk.medium(), true);
+    wait(&mut engine, HOUR);
+    assert_eq!(seen(&engine, id).last_ping, Some(BEGINNING.plus_secs(HOUR)));
+    wait(&mut engine, DAY + HOUR + 1);
+    assert_eq!(seen(&engine, id).status, Status::Down);
+}
+
+#[test]
+fn no_step_of_the_clock_prunes_flips() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+        engine.project(100);
+        let id = engine.check(7);
+        for _ in 0..10 {
+            engine.batch([Kind::Fail, Kind::Success].map(|kind| ping(7, kind, "")));
+            wait(&mut engine, HOUR);
+        }
+        let count = flips(&engine, id).len();
+        // A server that is started again and again under the wrong clock believes it no sooner.
+        engine.clock.correct(engine.handle.now().plus_secs(120 * DAY));
+        for _ in 0..3 {
+            if restarts {
+                engine = restart(engine, disk.medium(), true);
+            }
+            idle(&mut engine);
+            engine.done(ping(7, Kind::Success, ""));
+            wait(&mut engine, 19 * MINUTE);
+        }
+        let ahead = flips(&engine, id);
+        assert_eq!(ahead.len(), count + 2, "down in the silence, and up again");
+        step_clock(&mut engine, -120 * DAY * 1_000_000);
+        if restarts {
+            engine = restart(engine, disk.medium(), true);
+        }
+        wait(&mut engine, 10 * HOUR);
+        assert_eq!(flips(&engine, id), ahead);
+        // Time that passes prunes them, apart from the two with times that were yet to come.
+        wait(&mut engine, 2 * DAY);
+        engine.clock.advance_secs(95 * DAY);
+        idle(&mut engine);
+        let left = flips(&engine, id);
+        assert!(left.iter().all(|flip| flip.at > BEGINNING.plus_secs(2 * DAY)), "{left:?}");
+    }
+}
+
+#[test]
+fn a_new_time_that_has_been_shown_for_an_hour_prunes_also_if_the_server_is_restarted_all_the_time() {
+    let disk = Disk::default();
+    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    let id = engine.check(7);
+    engine.batch([Kind::Fail, Kind::Success].map(|kind| ping(7, kind, "")));
+    step_clock(&mut engine, 120 * DAY * 1_000_000);
+    for _ in 0..2 {
+        engine.done(ping(7, Kind::Success, ""));
+        assert!(flips(&engine, id).len() >= 3);
+        wait(&mut engine, 29 * MINUTE);
+        engine = restart(engine, disk.medium(), false);
+        idle(&mut engine);
+    }
+    wait(&mut engine, 3 * MINUTE);
+    engine = restart(engine, disk.medium(), false);
+    idle(&mut engine);
+    assert!(flips(&engine, id).iter().all(|flip| flip.at > BEGINNING.plus_secs(DAY)));
+}
+
+#[test]
+fn steps_back_under_five_seconds_never_make_times_run_backwards() {
+    let disk = Disk::default();
+    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+    engine.project(1000);
+    let id = engine.check(7);
+    for round in 0..30 {
+        engine.done(ping(7, [Kind::Success, Kind::Fail, Kind::Start, Kind::Log][round % 4], ""));
+        if round % 5 == 0 {
+            engine.clock.correct(engine.handle.now().plus_micros(-4_999_999));
+            engine = restart(engine, disk.medium(), round % 2 == 0);
+        } else if round % 5 == 2 {
+            step_clock(&mut engine, -4_999_999);
+        } else {
+            engine.clock.set(engine.handle.now().plus_secs(6));
+        }
+    }
+    let mut times: Vec<_> = engine.handle.pings(&engine.seen(id)).unwrap().iter().map(|ping| ping.at).collect();
+    assert!(times.is_sorted_by(|newer, older| newer >= older), "{times:?}");
+    let changes = flips(&engine, id);
+    assert!(changes.is_sorted_by(|newer, older| newer.at >= older.at), "{changes:?}");
+    // The larger ones count at once.
+    engine.clock.set(times.remove(0).plus_secs(10));
+    engine.done(ping(7, Kind::Success, ""));
+    step_clock(&mut engine, -5_000_000);
+    let now = engine.handle.now();
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!(seen(&engine, id).last_ping, Some(now));
+}
+
+#[test]
+fn flips_are_found_by_their_times_in_whatever_order_they_came() {
+    let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    let id = engine.check(7);
+    engine.batch([Kind::Success, Kind::Fail].map(|kind| ping(7, kind, "")));
+    // Far behind for a while.
+    step_clock(&mut engine, -200 * DAY * 1_000_000);
+    engine.batch([Kind::Success, Kind::Fail].map(|kind| ping(7, kind, "")));
+    step_clock(&mut engine, (200 * DAY + HOUR) * 1_000_000);
+    engine.done(ping(7, Kind::Success, ""));
+    let counts = |engine: &Engine| {
+        let times = [0, HOUR, -200 * DAY].map(|secs| BEGINNING.plus_secs(secs));
+        times.map(|from| engine.handle.flips(&engine.seen(id), from).unwrap().len())
+    };
+    assert_eq!(counts(&engine), [3, 1, 5]);
+    // Those that are far too old lead to others that are not.
+    wait(&mut engine, 10 * HOUR);
+    assert_eq!(counts(&engine), [3, 1, 5]);
+}
+
+#[test]
+fn a_run_that_a_step_of_the_clock_ends_before_its_start_has_no_duration() {
+    let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    let id = engine.check(7);
+    engine.done(ping(7, Kind::Start, ""));
+    step_clock(&mut engine, -MINUTE * 1_000_000);
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!((seen(&engine, id).last_duration, seen(&engine, id).run), (None, None));
+    let pings = engine.handle.pings(&engine.seen(id)).unwrap();
+    assert_eq!(overdue::domain::ping::durations(&pings), [None, None]);
+}
+
+/// The lines about the clock that are logged meanwhile.
+fn told(of: impl FnOnce()) -> Vec<String> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(Arc::new(log.reopen().unwrap())).finish();
+    tracing::subscriber::with_default(subscriber, of);
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    text.lines().filter(|line| line.contains("clock")).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
+    let disk = Disk::default();
+    let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    let id = engine.check(7);
+    engine.done(Command::UpdateCheck(id, Box::new(Edit { timeout: Some(Seconds::parse(MINUTE).unwrap()), ..Edit::default() })));
+    for (step, words) in [
+        (4_999_999, None),
+        (-4_999_999, None),
+        (5_000_000, Some("5 s further")),
+        (-5_000_000, Some("back by 5 s")),
+        (120 * DAY * 1_000_000, Some("10368000 s further")),
+        (-120 * DAY * 1_000_000, Some("back by 10368000 s")),
+    ] {
+        let lines = told(|| {
+            step_clock(&mut engine, step);
+            engine.done(ping(7, Kind::Success, ""));
+            wait(&mut engine, 2 * HOUR);
+        });
+        assert_eq!(lines.len(), usize::from(words.is_some()), "{step}: {lines:?}");
+        assert!(lines.iter().all(|line| line.contains(words.unwrap())), "{lines:?}");
+        engine.done(ping(7, Kind::Success, ""));
+    }
+    // Time that passes is no step.
+    assert_eq!(told(|| wait(&mut engine, DAY)), <[&str; 0]>::default());
+    engine.done(ping(7, Kind::Success, ""));
+    let clock = Arc::clone(&engine.clock);
+    let now = engine.handle.now();
+    drop(engine);
+    clock.correct(now.plus_secs(-100));
+    let mut started = None;
+    let lines = told(|| started = Some(start(disk.medium(), &clock)));
+    assert!(matches!(lines.as_slice(), [line] if line.contains("100 s ahead")), "{lines:?}");
+    let mut engine = started.unwrap();
+    assert_eq!(told(|| wait(&mut engine, 10)), <[&str; 0]>::default());
+}
