@@ -29,6 +29,7 @@
 //! | Which fields does the API take, and what does it say of a wrong one? | `http::api::check_fields` |
 //! | How long may a body be? | `http::body`; every limit is in [`docs::limits`] |
 //! | What happens when the disk fails? | `recover` in `engine::writer::recovery`; told in [`docs::design`]; shown by `tests/it/damage.rs` |
+//! | What happens when the clock is set? | `engine::steps`, `engine::writer::time`; told in [`docs::promises`] |
 //! | What does a start read, and in which order? | `engine::load` |
 //! | What is in the file? | [`store`], one file for each kind of row |
 //! | Who may do what with which key? | `http::api::auth` |

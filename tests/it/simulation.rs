@@ -6,6 +6,7 @@
 //! - `commands` makes up commands, mostly valid ones, in worlds so small that they meet each other.
 //! - `world` carries them out, moves the clock, stops and starts the engine, lets the disk fail, cuts the power.
 //! - `model` says what each command answers and keeps the plain tables: projects, keys, channels, and each check's history.
+//! - `steps` says what time it is for the engine, which does not believe every clock.
 //! - `story` tells what the history of one check comes to: status, run, deadline, log and flips.
 //! - `outbox` stands for those who send what is told, and follows every flip until its delivery.
 //! - `verify` compares engine and model, in memory and in the file: after every restart, and in between.
@@ -16,6 +17,7 @@
 mod commands;
 mod model;
 mod outbox;
+mod steps;
 mod story;
 mod verify;
 mod world;

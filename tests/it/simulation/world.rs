@@ -14,6 +14,7 @@ use overdue::store::{Mark, Store, StoreError};
 use super::commands;
 use super::model::{self, Answered, BODY_LIMIT, Model};
 use super::outbox::Followed;
+use super::steps::Steps;
 use super::story::STEP;
 use super::verify::{self, same};
 use crate::support::dice::Dice;
@@ -78,25 +79,8 @@ pub(crate) struct World {
     /// What the model was to become by commands whose callers were not told.
     in_doubt: Option<Model>,
     followed: Followed,
-    /// The time of the last command, or of the engine's last look at the clock; microseconds.
-    stamp: i64,
     steps: Steps,
-    /// The latest time at which anything may have been pruned for its age; microseconds.
-    pruned_at: i64,
     pub(crate) tally: Tally,
-}
-
-/// What the engine can know of the clock. All in microseconds.
-#[derive(Default)]
-struct Steps {
-    /// What the clock shows, less the time that has passed, as of the last look.
-    offset: i64,
-    /// When the engine was opened or found the last step of 5 s or more, in time that has passed.
-    steady_from: i64,
-    /// The file may say that there was no step long before.
-    went_on: bool,
-    /// Checks that wait from a time ahead of the clock were brought back since.
-    brought_back: bool,
 }
 
 /// Commands that are submitted together, what each is to answer, and what all come to.
@@ -128,7 +112,6 @@ impl World {
         let dice = Dice::seeded(seed);
         let clock = ManualClock::at(Moment::from_secs(BEGINNING));
         let (model, in_doubt, tally) = (Model::default(), None, Tally::default());
-        let stamp = BEGINNING * 1_000_000;
         let thresholds = Thresholds {
             slice: dice.pick(&[1, 4, 64]),
             least_tail: dice.pick(&[3, 20, 100]),
@@ -139,8 +122,8 @@ impl World {
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
         };
-        let (engine, followed, steps) = (None, Followed::default(), Steps::default());
-        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, stamp, steps, pruned_at: stamp, tally };
+        let (engine, followed, steps) = (None, Followed::default(), Steps::from(BEGINNING * SECOND));
+        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, tally };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -214,24 +197,12 @@ impl World {
 
     /// The time at which a command would be stamped.
     fn now(&self) -> i64 {
-        let clock = self.clock_micros();
-        if self.stamp - clock < STEP { self.stamp.max(clock) } else { clock }
+        self.steps.now(self.clock_micros())
     }
 
-    /// The engine looks at the clock, which it does in each step of its writer; whether it brings checks back in this one.
+    /// See [`Steps::look`].
     fn look(&mut self) -> bool {
-        self.stamp = self.now();
-        let uptime = self.uptime_micros();
-        let offset = self.clock_micros() - uptime;
-        if (offset - self.steps.offset).abs() >= STEP {
-            self.steps = Steps { steady_from: uptime, ..Steps::default() };
-        }
-        self.steps.offset = offset;
-        let confirmed = uptime - self.steps.steady_from >= HOUR as i64 * SECOND;
-        if confirmed || self.steps.went_on {
-            self.pruned_at = self.pruned_at.max(self.stamp);
-        }
-        confirmed && !std::mem::replace(&mut self.steps.brought_back, confirmed)
+        self.steps.look(self.clock_micros(), self.uptime_micros())
     }
 
     /// Moves the clock, mostly forward, while time passes or not; whether it was set back.
@@ -269,17 +240,15 @@ impl World {
             (config.random, config.ping_body_limit, config.thresholds) = (random, BODY_LIMIT, self.thresholds);
         });
         self.engine = Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
-        let (clock, steady_from) = (self.clock_micros(), self.uptime_micros());
         let newest = self.in_doubt.iter().chain([&self.model]).map(|model| model.newest_ping);
-        let went_on = newest.into_iter().any(|newest| clock - newest < HOUR as i64 * SECOND && newest - clock < STEP);
-        self.steps = Steps { offset: clock - steady_from, steady_from, went_on, brought_back: false };
+        self.steps.open(self.clock_micros(), self.uptime_micros(), newest);
         Ok(())
     }
 
     fn empty_plan(&mut self) -> Plan {
         let (brings_back, mut looked) = (self.look(), self.model.clone());
-        looked.look(self.stamp, brings_back);
-        Plan { now: self.stamp, commands: Vec::new(), answers: Vec::new(), after: looked.clone(), looked }
+        looked.look(self.steps.stamp, brings_back);
+        Plan { now: self.steps.stamp, commands: Vec::new(), answers: Vec::new(), after: looked.clone(), looked }
     }
 
     fn plan(&mut self) -> Plan {
@@ -322,8 +291,7 @@ impl World {
             }
         }
         if answers.is_empty() {
-            // The engine forgets what is not on the disk.
-            self.steps.brought_back = false;
+            self.steps.forget();
         }
         Ok(!answers.is_empty())
     }
@@ -338,7 +306,7 @@ impl World {
 
     fn idle(&mut self) -> Verdict {
         let brings_back = self.look();
-        self.model.look(self.stamp, brings_back);
+        self.model.look(self.steps.stamp, brings_back);
         for _ in 0..2 {
             same!(self.engine().1.step(false), Ok(true), "an idle step of the writer");
         }
@@ -347,7 +315,7 @@ impl World {
 
     /// Compares everything.
     fn verify(&mut self) -> Verdict {
-        let (now, pruned_at) = (self.now(), self.pruned_at);
+        let (now, pruned_at) = (self.now(), self.steps.pruned_at);
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
         same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
         same!(handle.is_writable(), true, "whether the engine can write");
@@ -372,11 +340,11 @@ impl World {
         let stamp = pings.iter().flatten().next().ok_or("the ping just logged is not listed")?.at.micros();
         let clock = self.clock_micros();
         if !opened {
-            same!(stamp, self.stamp, "the time of a command at {clock}");
+            same!(stamp, self.steps.stamp, "the time of a command at {clock}");
         } else if stamp < clock || stamp - clock >= STEP {
             return Err(format!("a command is stamped {stamp} at {clock}"));
         }
-        self.stamp = stamp;
+        self.steps.stamp = stamp;
         let (in_doubt, before) = (self.in_doubt.take(), self.model.clone());
         self.tally.in_doubt += u32::from(in_doubt.is_some());
         let mut differences = Vec::new();
@@ -402,11 +370,11 @@ impl World {
     ) -> Verdict {
         let earlier = model.latest(self.clock_micros());
         self.model = model;
-        if opened && self.stamp < earlier {
-            return Err(format!("a command is stamped {}, earlier than {earlier}", self.stamp));
+        if opened && self.steps.stamp < earlier {
+            return Err(format!("a command is stamped {}, earlier than {earlier}", self.steps.stamp));
         }
-        self.model.look(self.stamp, brings_back);
-        let expected: Vec<_> = commands.iter().map(|command| self.model.apply(command, self.stamp)).collect();
+        self.model.look(self.steps.stamp, brings_back);
+        let expected: Vec<_> = commands.iter().map(|command| self.model.apply(command, self.steps.stamp)).collect();
         same!(answers, expected.as_slice(), "answers to {commands:?}");
         self.verify()
     }
