@@ -60,6 +60,8 @@ pub struct Config {
     pub random: Random,
     /// Bytes of an HTTP ping's body that are stored.
     pub ping_body_limit: usize,
+    /// Whether telling waits after a time in which no pings could be taken.
+    pub holds_after_outage: bool,
     /// When and in what portions the file is tidied.
     pub thresholds: Thresholds,
     /// Who is told how far a start or a recovery is.
@@ -70,7 +72,7 @@ impl Config {
     /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
     pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
         let (thresholds, progress) = (Thresholds::default(), Progress::default());
-        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, thresholds, progress }
+        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, holds_after_outage: true, thresholds, progress }
     }
 }
 

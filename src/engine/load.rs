@@ -34,6 +34,8 @@ pub(super) struct Times {
     pub(super) latest: Moment,
     /// That of the ping that came last.
     pub(super) newest: Moment,
+    /// When pings could last be taken, as far as the file knows.
+    pub(super) alive: Option<Moment>,
     /// Since when the clock had gone without a step, as of the newest record.
     pub(super) steady_since: Option<Moment>,
 }
@@ -133,8 +135,12 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
 fn times(snapshot: &Snapshot, state: &State, now: Moment) -> Result<Times, StoreError> {
     // The sweep leaves the newest ping.
     let newest = snapshot.newest_ping()?.map(|ping| ping.at).unwrap_or_default();
-    let steady_since = i64::try_from(snapshot.mark(Mark::SteadySince)?).ok().filter(|micros| *micros > 0).map(Moment::from_micros);
-    let mut times = Times { last_stamp: Moment::default(), latest: newest, newest, steady_since };
+    let moment = |mark| -> Result<Option<Moment>, StoreError> {
+        Ok(i64::try_from(snapshot.mark(mark)?).ok().filter(|micros| *micros > 0).map(Moment::from_micros))
+    };
+    let alive = moment(Mark::Alive)?;
+    let steady_since = moment(Mark::SteadySince)?;
+    let mut times = Times { last_stamp: Moment::default(), latest: newest, newest, alive, steady_since };
     times.note(newest, now);
     state.keys().for_each(|key| times.note(key.created, now));
     for CheckState { changed, last_ping, run, .. } in state.checks().map(|check| check.state) {

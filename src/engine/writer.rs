@@ -1,7 +1,9 @@
 //! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
 
+mod presence;
 mod recovery;
 mod time;
+mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use super::apply::{Effects, Numbers, WorkingState};
-use super::command::{Answer, Command, Unavailable};
+use super::apply::{Effects, WorkingState};
+use super::command::{Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, Times, load};
 use super::queue::{Entry, Queue, Taken, answer_all};
@@ -22,12 +24,13 @@ use super::store_slot::StoreSlot;
 use super::trial::Trials;
 use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
+use crate::domain::alert::Away;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
-use crate::domain::ping::long_bytes;
 use crate::domain::project::BadgeSecret;
 use crate::random::Random;
-use crate::store::{Batch, Mark, Medium, Store, StoreError, caught};
+use crate::store::{Medium, Store, StoreError, caught};
+use presence::Presence;
 use recovery::Recovery;
 
 /// Checks whose deadlines are looked at in one batch.
@@ -55,6 +58,8 @@ pub struct Writer {
     is_full: bool,
     /// What is known of the clock.
     steps: Steps,
+    /// When pings could be taken.
+    presence: Presence,
     /// The file says since when the clock has gone without a step.
     steady_is_written: bool,
     memory: Memory,
@@ -94,7 +99,7 @@ impl Memory {
 
 impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
-        let Config { medium, clock, random, ping_body_limit, thresholds, progress } = config;
+        let Config { medium, clock, random, ping_body_limit, holds_after_outage, thresholds, progress } = config;
         let store = Store::open_telling(&medium, &progress)?;
         let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
         let (memory, published, times) = read.map_err(|error| medium.broken(error))?;
@@ -103,6 +108,8 @@ impl Writer {
         let reading = clock.reading();
         Self::tell_ahead(&times, reading.now);
         let steps = Steps::new(reading, times.steady_since, times.newest);
+        let last = times.alive.into_iter().chain(Some(times.last_stamp).filter(|at| *at > Moment::default())).max();
+        let presence = Presence::new(last.filter(|last| !last.is_ahead_of(reading.now)), reading, holds_after_outage);
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
@@ -127,7 +134,8 @@ impl Writer {
         });
         let recovery = Recovery::new(progress, memory.working.numbers);
         let shared_too = Arc::clone(&shared);
-        let mut writer = Self { shared: shared_too, medium, thresholds, recovery, is_full: false, steps, steady_is_written: false, memory };
+        let mut writer =
+            Self { shared: shared_too, medium, thresholds, recovery, is_full: false, steps, presence, steady_is_written: false, memory };
         let state = &writer.memory.working.state;
         let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
         let instance = state.instance.is_none().then(|| Command::SetInstance(shared.random.bytes()));
@@ -187,6 +195,7 @@ impl Writer {
         self.find_file();
         if !self.shared.writable.load(Ordering::Relaxed) {
             answer_all(taken.entries, Unavailable::Storage);
+            self.presence.lost(self.shared.clock.now());
             self.recover();
             return Ok(!taken.closed);
         }
@@ -202,7 +211,9 @@ impl Writer {
         if due.housekeeping {
             housekeeping.hourly(&working.state);
         }
-        let mut own = Vec::new();
+        self.presence.back(now);
+        // Before any deadline is looked at.
+        let mut own: Vec<_> = self.presence.pending().into_iter().map(Command::Away).collect();
         let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
@@ -225,11 +236,21 @@ impl Writer {
         if self.memory.working.state.has_orphans() {
             own.push(Command::RemoveOrphans);
         }
-        if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() {
+        let uptime = self.shared.clock.uptime();
+        if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() && !self.presence.is_due(uptime, false) {
             return Ok(true);
         }
         self.batch(own, taken.entries)?;
         self.arm(due.checks);
+        if self.shared.writable.load(Ordering::Relaxed) {
+            self.presence.kept();
+            if self.shared.clock.uptime().saturating_sub(uptime) >= Duration::from_secs(Away::LEAST_SECS.unsigned_abs()) {
+                // The disk has taken its time: whoever pinged meanwhile was refused.
+                self.presence.passed(now, self.shared.clock.now());
+            }
+        } else {
+            self.presence.lost(now);
+        }
         Ok(true)
     }
 
@@ -268,69 +289,6 @@ impl Writer {
         let deliveries = self.shared.doing.release().into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
         self.shared.reply_routes.deliver(deliveries);
         self.arm(changed);
-        Ok(())
-    }
-
-    /// Applies commands and writes what they come to; the answers to those of callers.
-    fn apply_and_write(&mut self, own: Vec<Command>, commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
-        let numbers = self.memory.working.numbers;
-        for command in own {
-            let now = self.stamp();
-            // The writer's own commands are never refused.
-            let _ = self.memory.working.apply(command, now);
-        }
-        let mut answers = Vec::with_capacity(commands.len());
-        for command in commands {
-            let now = self.stamp();
-            answers.push(Ok(self.memory.working.apply(command, now)));
-        }
-        if self.memory.working.effects.is_empty() && !self.has_housekeeping() {
-            // Refusals, and deadlines that pings have put off, cost no commit.
-            return Ok(answers);
-        }
-        let tidy = !self.housekeeping_rests();
-        let before = self.memory.housekeeping.standing();
-        match self.write(numbers, tidy) {
-            // What is damaged may lie only where old rows are, which keep nobody from adding new ones.
-            Err(error @ StoreError::Damaged { .. }) if tidy => {
-                self.go_round(before, &error)?;
-                self.write(numbers, false)?;
-            }
-            written => written?,
-        }
-        Ok(answers)
-    }
-
-    /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
-    fn write(&mut self, before: Numbers, tidy: bool) -> Result<(), StoreError> {
-        let (store, newest, now) = (self.shared.store.get()?, self.newest(), self.stamp());
-        let now = self.steps.is_confirmed().then_some(now);
-        let steady_since = (!self.steady_is_written).then(|| self.steps.steady_since());
-        let Memory { working, housekeeping, .. } = &mut self.memory;
-        let written = caught(|| {
-            let batch = store.batch()?;
-            write(&batch, &working.effects)?;
-            let Numbers { id, delivery, .. } = working.numbers;
-            for (mark, number, before) in [(Mark::NextId, id, before.id), (Mark::NextDelivery, delivery, before.delivery)] {
-                if number != before {
-                    batch.set_mark(mark, number)?;
-                }
-            }
-            let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
-            let appended = (working.effects.pings.len() as u64, bytes);
-            housekeeping.appended(appended);
-            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, now)?;
-            // A look that finds nothing to write costs no commit.
-            let written = cleaned || !working.effects.is_empty();
-            if written {
-                if let Some(since) = steady_since {
-                    batch.set_mark(Mark::SteadySince, since.micros().max(0).unsigned_abs())?;
-                }
-                batch.commit()?;
-            }
-            Ok(written)
-        })?;
-        self.steady_is_written |= written;
         Ok(())
     }
 
@@ -395,51 +353,9 @@ impl Writer {
             tracing::warn!("the checkpoint of a clean stop could not be written, the next start replays the log: {error}");
         }
     }
-
-    fn checkpoint_whole(&self) -> Result<(), StoreError> {
-        let store = self.shared.store.get()?;
-        let Memory { working, housekeeping, .. } = &self.memory;
-        caught(|| {
-            let batch = store.batch()?;
-            housekeeping.checkpoint_whole(&batch, &working.state, self.newest())?;
-            batch.commit()
-        })
-    }
 }
 
 /// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
 fn alarm_of(state: &State, now: Moment) -> Alarm {
     Alarm::new(state.projects().flat_map(|project_state| state.checks_of(project_state.project.id)), now)
-}
-
-/// Writes what a batch of commands has come to.
-fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
-    if !effects.pings.is_empty() {
-        batch.append_pings(&effects.pings)?;
-    }
-    if !effects.flips.is_empty() {
-        batch.append_flips(&effects.flips)?;
-    }
-    if !effects.deliveries.is_empty() {
-        batch.append_deliveries(&effects.deliveries)?;
-    }
-    for change in &effects.changes {
-        match change {
-            Change::Pinged { .. } => {}
-            Change::Check(check) => drop(batch.put_checks([&**check])?),
-            Change::CheckGone(id) => batch.remove_checks([*id])?,
-            Change::Project(project) => batch.put_project(project)?,
-            Change::ProjectGone(id) => batch.remove_project(*id)?,
-            Change::Key(key) => batch.put_key(key)?,
-            Change::KeyGone(id) => batch.remove_key(*id)?,
-            Change::Channel(channel) => batch.put_channel(channel)?,
-            Change::ChannelGone(id) => batch.remove_channel(*id)?,
-            Change::Away(away) => batch.set_away(away)?,
-            Change::Queued(row) => batch.put_waiting(row)?,
-            Change::Unqueued(number) => batch.remove_waiting(*number)?,
-            Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
-            Change::Instance(instance) => batch.set_instance(*instance)?,
-        }
-    }
-    Ok(())
 }

@@ -1,21 +1,23 @@
 //! What flips put into the outbox, and what becomes of it.
 
+use overdue::clock::ManualClock;
 use overdue::domain::alert::{Away, Delivery, DeliveryOutcome, Event, Held, Telling};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
 use overdue::domain::project::ChannelName;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent};
+use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent, Unavailable};
 use overdue::store::Medium;
 use uuid::Uuid;
 
 use crate::support::build::{create_check, ping};
-use crate::support::disk::Disk;
-use crate::support::engine::Engine;
+use crate::support::disk::{Disk, Operation};
+use crate::support::engine::{Engine, open};
 
 const MAIN: ProjectId = ProjectId(1);
 const HOOK: &[(&str, &str)] = &[("down-url", "http://a/down"), ("up-url", "http://a/up")];
@@ -353,4 +355,93 @@ fn what_holds_the_telling_back_survives_a_start() {
     assert_eq!(engine.seen(id).state.telling, telling);
     wait(&mut engine, 361);
     assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+}
+
+/// What the engine remembers of times without pings, in seconds before now.
+fn remembered(engine: &Engine) -> Vec<(i64, i64)> {
+    let now = engine.handle.now();
+    let ago = |at: Moment| now.micros_since(at) / 1_000_000;
+    engine.handle.state().away.iter().map(|away| (ago(away.from), ago(away.to))).collect()
+}
+
+#[test]
+fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    assert_eq!(remembered(&engine), []);
+    // The process ends without a word, and is started again.
+    wait(&mut engine, 100);
+    engine.done(ping(7, Kind::Success, ""));
+    let began = engine.handle.now().plus_secs(600);
+    drop(engine);
+    let reopen = |at: Moment| {
+        let clock = ManualClock::at(at);
+        let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
+        Engine { handle, writer, clock }
+    };
+    let mut engine = reopen(began);
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(remembered(&engine), [(600, 0)]);
+    let held = Telling::Due { at: began.plus_secs(360), held: Held::Away };
+    assert_eq!((engine.seen(id).state.status, engine.seen(id).state.telling), (Status::Down, held));
+    // A short restart is none; neither is one of a server that was idle for long.
+    engine.done(ping(7, Kind::Success, ""));
+    drop(engine);
+    let mut engine = reopen(began.plus_secs(29));
+    for _ in 0..20 {
+        wait(&mut engine, 60);
+    }
+    assert_eq!(remembered(&engine).len(), 1);
+    // A clean stop says when it was.
+    engine.handle.close();
+    while engine.writer.step(false) == Ok(true) {}
+    let stopped = engine.handle.now();
+    drop(engine);
+    let mut engine = reopen(stopped.plus_secs(45));
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(remembered(&engine).last(), Some(&(45, 0)));
+    // The machine sleeps: the clock goes on, and no time passes.
+    engine.clock.correct(engine.handle.now().plus_secs(3600));
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!(remembered(&engine).last(), Some(&(3600, 0)));
+    // The disk takes nothing for a while.
+    disk.fail(Operation::Write, 0);
+    assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
+    for _ in 0..5 {
+        engine.clock.advance_secs(10);
+        let _ = engine.writer.step(false);
+    }
+    disk.heal();
+    for _ in 0..3 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    assert_eq!(remembered(&engine).last(), Some(&(50, 0)));
+    // It is remembered, sixteen of them at the most.
+    for _ in 0..20 {
+        engine.clock.correct(engine.handle.now().plus_secs(60));
+        assert_eq!(engine.writer.step(false), Ok(true));
+    }
+    let known = remembered(&engine);
+    drop(engine);
+    assert_eq!((known.len(), remembered(&reopen(stopped)).len()), (16, 16));
+}
+
+#[test]
+fn whoever_wants_it_is_told_at_once_after_an_outage() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    let clock = ManualClock::at(engine.handle.now().plus_secs(600));
+    drop(engine);
+    let (handle, writer) = open(disk.medium(), &clock, |config| config.holds_after_outage = false).unwrap();
+    let mut engine = Engine { handle, writer, clock };
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert_eq!((remembered(&engine), waiting(&engine)), (vec![], vec![(hook, id, Event::Down)]));
 }

@@ -35,7 +35,9 @@ impl Writer {
 
     /// Looks whether the clock was set, and tells it.
     pub(super) fn look_at_clock(&mut self) {
-        let Some(step) = self.steps.look(self.shared.clock.reading()) else { return };
+        let reading = self.shared.clock.reading();
+        let Some(step) = self.steps.look(reading) else { return };
+        self.presence.passed(reading.now.plus_micros(-step), reading.now);
         let secs = (step / MICROS).unsigned_abs();
         if step > 0 {
             tracing::warn!(

@@ -20,8 +20,8 @@ const KEPT: i64 = 30 * 86_400_000_000;
 /// What was seen, by what stands in the file for good.
 #[derive(Default)]
 pub(crate) struct Followed {
-    /// Flips of each check up to here were looked at.
-    seen: BTreeMap<CheckId, FlipNumber>,
+    /// Flips of each check up to here were looked at, and what had been told then.
+    seen: BTreeMap<CheckId, (FlipNumber, Telling)>,
     /// What is to be found in the outbox or among the deliveries, and when it was queued.
     expected: BTreeMap<(FlipNumber, ChannelId), i64>,
     /// Attempts that were said to have begun, and were not reported.
@@ -96,13 +96,14 @@ impl Followed {
         let state = handle.state();
         for check in state.checks() {
             let last = check.state.last_flip;
-            let seen = self.seen.insert(check.id, last).unwrap_or(FlipNumber(0));
+            let (seen, told) = self.seen.insert(check.id, (last, check.state.telling)).unwrap_or((FlipNumber(0), Telling::Quiet));
             same!(check.state.telling != Telling::Quiet, check.state.status == Status::Down, "whether check {} was told", check.id.0);
             if last > seen && sure && !matches!(check.state.telling, Telling::Due { .. }) {
                 let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else { continue };
                 let event = match (logged.flip.from, logged.flip.to) {
                     (_, Status::Down) => Event::Down,
-                    (Status::Down, Status::Up) => Event::Up,
+                    // Of a downtime that was held back nobody hears that it is over.
+                    (Status::Down, Status::Up) if told == Telling::Told && logged.previous == seen => Event::Up,
                     _ => continue,
                 };
                 for channel in state.channels_of(check).filter(|channel| channel.settings.takes(event)) {
