@@ -301,3 +301,49 @@ proptest! {
         prop_assert_eq!(replayed, subject.state);
     }
 }
+
+#[test]
+fn after_the_clock_was_set_back_flips_bear_the_deadlines_of_the_new_time() {
+    const AHEAD: i64 = 10_000_000;
+    let pinged_at = |secs| {
+        let mut subject = Subject::new();
+        subject.ping(Kind::Success, AHEAD).ping(Kind::Success, secs);
+        subject
+    };
+    let last_flip = |subject: &Subject| subject.flips.last().map(|flip| (flip.at, flip.to));
+    // Noticed before or after the time of the last change comes again.
+    for noticed in [PERIOD + GRACE, AHEAD + 1] {
+        let mut subject = pinged_at(0);
+        subject.settle(PERIOD + GRACE - 1);
+        assert_eq!(last_flip(&subject), Some((at(AHEAD), Status::Up)));
+        subject.settle(noticed);
+        assert_eq!(last_flip(&subject), Some((at(PERIOD + GRACE), Status::Down)), "{noticed}");
+    }
+    // The same when new settings put the deadline into the past, of which it is the last change that counts otherwise.
+    let mut subject = pinged_at(0);
+    let shorter = Settings { timeout: Seconds::parse(60).unwrap(), ..subject.settings.clone() };
+    subject.state.edit(&subject.settings, &shorter, at(500), &mut subject.flips);
+    assert_eq!(last_flip(&subject), Some((at(60 + GRACE), Status::Down)));
+}
+
+#[test]
+fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
+    // When the ping and the start came, and from when each counts after it was brought back at 0.
+    for (pinged, started, counted) in [(0, -60, [0, -60]), (4, 4, [4, 4]), (5, 4, [0, 4]), (4, 5, [4, 0]), (99_999, 99_999, [0, 0])] {
+        let mut subject = Subject::new();
+        subject.ping(Kind::Success, pinged).ping_rid(Kind::Start, rid(1), started);
+        assert_eq!(subject.state.is_ahead_of(at(0)), pinged.max(started) >= 5);
+        subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
+        let run = subject.state.run.unwrap();
+        assert_eq!([subject.state.last_ping.unwrap(), run.start], counted.map(at), "{pinged} {started}");
+        assert_eq!((run.rid, subject.state.status, subject.state.n_pings), (rid(1), Status::Up, 2));
+        assert!(!subject.state.is_ahead_of(at(0)));
+        let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
+        assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
+    }
+    // What is due goes down first.
+    let mut subject = Subject::new();
+    subject.ping_rid(Kind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
+    subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
+    assert_eq!((subject.state.status, subject.flips[0].at, subject.state.last_ping), (Status::Down, at(0), Some(at(0))));
+}
