@@ -257,12 +257,19 @@ impl CheckState {
 
     /// Whether it waits for something that counts from a time ahead of the clock.
     pub fn is_ahead_of(&self, now: Moment) -> bool {
-        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).any(|at| at.is_ahead_of(now))
+        // That a downtime is told may be due long after it began, but not after one that is yet to begin.
+        let telling = if let Telling::Due { .. } = self.telling { Some(self.changed) } else { None };
+        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).chain(telling).any(|at| at.is_ahead_of(now))
     }
 
     /// Lets what counts from a time ahead of the clock count from `now`: it was logged while the clock stood ahead, and nobody knows when.
     pub fn bring_back(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
+        if let Telling::Due { at, .. } = &mut self.telling
+            && self.changed.is_ahead_of(now)
+        {
+            *at = now.min(*at);
+        }
         let back = |at: Moment| if at.is_ahead_of(now) { now } else { at };
         self.last_ping = self.last_ping.map(back);
         self.run = self.run.map(|run| Run { start: back(run.start), ..run });

@@ -1,6 +1,7 @@
 //! The table of states, row by row, and the rules around it.
 
 use super::*;
+use crate::domain::alert::Held;
 use crate::domain::flip::Direction;
 use std::num::NonZeroU8;
 
@@ -341,6 +342,13 @@ fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
         let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
         assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
     }
+    // Of a downtime that began ahead it is decided now whether it is told.
+    let mut subject = Subject::new();
+    subject.ping(Kind::Fail, 99).state.telling = Telling::Due { at: at(9_999), held: Held::Failures };
+    subject.state.last_ping = Some(at(0));
+    assert!(subject.state.is_ahead_of(at(0)));
+    subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
+    assert_eq!(subject.state.telling, Telling::Due { at: at(0), held: Held::Failures });
     // What is due goes down first.
     let mut subject = Subject::new();
     subject.ping_rid(Kind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));
