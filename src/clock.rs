@@ -59,7 +59,7 @@ impl Clock {
         let mut before = self.uptime();
         loop {
             let reading = Reading { now: self.now(), uptime: self.uptime() };
-            if reading.uptime - before < HELD_UP {
+            if reading.uptime.saturating_sub(before) < HELD_UP {
                 return reading;
             }
             before = reading.uptime;
