@@ -14,6 +14,7 @@
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`] | what the doors share: accepting connections, the threads that run those of HTTP, and the threads for what takes long |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
+//! | 3 | [`outbound`] | the one way out: names, the guard of addresses, HTTP, mail, commands |
 //! | 2 | [`wheel`], [`clock`], [`random`], `log_limit` | deadlines in ticks; the only sources of time and chance; how many lines strangers may cause in the log |
 //! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
 //!
@@ -37,6 +38,7 @@
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |
+//! | Which addresses may be reached, and by whom? | `outbound::guard` |
 //! | Which flags are there? | [`cli`]; for the server `cli::serve` |
 //! | How is something added: a kind, an endpoint, a table? | [`docs::extending`] |
 //! | Which test shows a promise? | [`docs::promises`] |
@@ -72,6 +74,7 @@ pub mod engine;
 pub mod http;
 mod log_limit;
 pub mod manage;
+pub mod outbound;
 pub mod random;
 pub mod serve;
 pub mod smtp;

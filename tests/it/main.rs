@@ -23,6 +23,7 @@ mod faults;
 mod growth;
 mod layouts;
 mod openapi;
+mod outbound;
 mod outbox;
 mod ping;
 mod scale;

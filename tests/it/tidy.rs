@@ -4,7 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
-const PURE: [&str; 7] = ["domain", "wheel.rs", "smtp/address.rs", "smtp/content.rs", "smtp/dialogue.rs", "smtp/html.rs", "smtp/message.rs"];
+const PURE: [&str; 8] = [
+    "domain",
+    "wheel.rs",
+    "outbound/guard.rs",
+    "smtp/address.rs",
+    "smtp/content.rs",
+    "smtp/dialogue.rs",
+    "smtp/html.rs",
+    "smtp/message.rs",
+];
 
 /// Names that no pure file has.
 const IMPURE: [&str; 20] = [
@@ -31,16 +40,24 @@ const IMPURE: [&str; 20] = [
 ];
 
 /// Names that belong to some rooms or files only.
-const OWNED: [(&str, &[&str]); 9] = [
+const OWNED: [(&str, &[&str]); 16] = [
     ("redb", &["store"]),
     ("rmp_serde", &["store/record.rs"]),
     ("TableDefinition", &["store"]),
-    ("hyper", &["http"]),
-    ("hyper_util", &["http"]),
-    ("http_body_util", &["http"]),
+    ("hyper", &["http", "outbound"]),
+    ("hyper_util", &["http", "outbound"]),
+    ("http_body_util", &["http", "outbound"]),
     ("StatusCode", &["http/reply.rs"]),
     ("clap", &["cli"]),
     ("begin_write", &["store.rs"]),
+    // Connections outward, and processes.
+    ("TcpSocket", &["outbound/dial.rs", "outbound/names/dns.rs"]),
+    ("TcpStream::connect", &[]),
+    ("HttpConnector", &[]),
+    ("UdpSocket", &["outbound/names/dns.rs"]),
+    ("mail_send", &["outbound/mail.rs"]),
+    ("std::process::Command", &[]),
+    ("tokio::process", &["outbound/command.rs", "outbound/names.rs"]),
 ];
 
 /// Most lines of a file.

@@ -1,0 +1,167 @@
+//! The one way out: whatever the program sends to others goes through here. Nothing else of it opens a connection or starts a process
+//! that would.
+//!
+//! Who may be reached is for [`Guard`] to say, which is asked about every address right before a connection to it is made. What may be
+//! a secret is in no error, no log line and no `Debug`: errors name a host, never a path, a query, a header or a body.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+use crate::random::Random;
+use dial::Dialler;
+use limits::Limits;
+use mail::Post;
+use names::Names;
+use pool::Pool;
+use proxy::Proxies;
+use tls::Roots;
+
+pub use command::{CommandEnd, Ended, ShellCommand};
+pub use error::{SendError, Stage};
+pub use guard::{Guard, Reach, Trust};
+pub use http::{HttpAnswer, HttpRequest, Redirects};
+pub use mail::{MailError, MailFrom, MailReply, MailSent, MailServer, MailStep, OutgoingMail, Relay};
+pub use names::NameSources;
+pub use proxy::ProxyChoice;
+pub use tls::CertificatePin;
+
+mod command;
+mod dial;
+mod error;
+mod guard;
+mod http;
+mod limits;
+mod mail;
+mod names;
+mod pool;
+mod proxy;
+mod tls;
+mod url;
+
+/// How much is sent to one host and port at once, unless the operator says otherwise.
+pub const PER_HOST: usize = 8;
+
+/// What is sent, and how.
+#[derive(Clone)]
+pub struct OutboundConfig {
+    /// Which addresses may be connected to.
+    pub guard: Guard,
+    /// Through which proxy requests go. Mail goes through none.
+    pub proxy: ProxyChoice,
+    /// A PEM file of certificate authorities that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// The mail server, if there is one.
+    pub relay: Option<Relay>,
+    /// Whether commands may be run.
+    pub allow_shell: bool,
+    /// How much is sent to one host and port at once; at least 1.
+    pub per_host: usize,
+    /// Where names are looked up.
+    pub names: NameSources,
+}
+
+impl Default for OutboundConfig {
+    fn default() -> Self {
+        Self {
+            guard: Guard::default(),
+            proxy: ProxyChoice::default(),
+            ca_file: None,
+            relay: None,
+            allow_shell: false,
+            per_host: PER_HOST,
+            names: NameSources::default(),
+        }
+    }
+}
+
+/// A file that the configuration names cannot be used: which, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutboundError(String);
+
+impl fmt::Display for OutboundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OutboundError {}
+
+/// Sends requests, mails and commands. Its clones share connections, limits and what is known of names.
+#[derive(Clone)]
+pub struct Outbound(Arc<Inner>);
+
+struct Inner {
+    dialler: Dialler,
+    pool: Pool,
+    post: Post,
+    limits: Limits,
+    relay: Option<Relay>,
+    /// Absent: none may be run.
+    commands: Option<Semaphore>,
+}
+
+impl Outbound {
+    /// Reads what the configuration names, to see that it can be read. Everything is read again when it is needed.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn new(config: OutboundConfig, clock: &Clock, random: Random) -> Result<Self, OutboundError> {
+        if let Some(path) = &config.ca_file {
+            tls::read_authorities(path).map_err(OutboundError)?;
+        }
+        if let Some(relay) = &config.relay {
+            relay.password().map_err(OutboundError)?;
+        }
+        let dialler = Dialler {
+            names: Names::new(config.names, clock.clone(), random),
+            guard: config.guard,
+            proxies: Proxies::new(&config.proxy),
+            roots: Roots::new(config.ca_file, clock.clone()),
+        };
+        Ok(Self(Arc::new(Inner {
+            dialler,
+            pool: Pool::new(clock.clone()),
+            post: Post::new(clock.clone()),
+            limits: Limits::new(config.per_host.max(1)),
+            relay: config.relay,
+            commands: config.allow_shell.then(|| Semaphore::new(command::MOST_COMMANDS)),
+        })))
+    }
+
+    /// Sends a request and reads its answer, whatever the answer says.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn http(&self, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+        http::send(&self.0, request, trust).await
+    }
+
+    /// Hands a mail to the mail server.
+    ///
+    /// # Errors
+    /// When the server did not take it, or did not say so.
+    pub async fn mail(&self, mail: OutgoingMail) -> Result<MailSent, MailError> {
+        mail::send(&self.0, mail).await
+    }
+
+    /// Runs a command to its end. If nobody waits for that any more, it is killed.
+    ///
+    /// # Errors
+    /// When none may be run, or it could not be started.
+    pub async fn command(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
+        let none = || SendError::new(Stage::Setup, "commands are not run; start with --allow-shell");
+        command::run(self.0.commands.as_ref().ok_or_else(none)?, command).await
+    }
+}
+
+/// The host and port that a URL leads to, as `host:port`, for whoever counts what is sent where.
+///
+/// # Errors
+/// When it is no `http` or `https` URL.
+pub fn place_of(url: &str) -> Result<String, SendError> {
+    url::Url::parse(url).map(|url| url.place.to_string())
+}

@@ -1,0 +1,149 @@
+//! Commands: run by the shell with an environment of their own, and ended with all that they started.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, Command};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::error::{SendError, Stage};
+
+/// Commands that run at once.
+pub(super) const MOST_COMMANDS: usize = 4;
+/// Bytes of standard error that are kept.
+const MOST_STDERR: usize = 200;
+/// How long standard error is read after the command has ended: something it started may hold it open for ever.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// What is inherited of the environment.
+const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+
+/// A command for the shell. It has no `Debug`: any part of it may be a secret.
+#[derive(Clone)]
+pub struct ShellCommand {
+    /// What `sh -c` is given.
+    pub command: String,
+    /// Variables beside `PATH`, `HOME` and `LANG`.
+    pub environment: Vec<(String, String)>,
+    /// What it can read from standard input.
+    pub input: Vec<u8>,
+    /// How long it may take. After that it is killed, with all processes of its group.
+    pub within: Duration,
+}
+
+/// How a command ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommandEnd {
+    /// Its end.
+    pub how: Ended,
+    /// The first 200 bytes of its standard error.
+    pub stderr: String,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// By itself, with this exit status. The shell's own are 126 for what cannot be executed and 127 for what is not there.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It took too long and was killed.
+    TimedOut,
+}
+
+pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
+    let told = |why: String| SendError::new(Stage::Setup, why);
+    let _permit = at_once.acquire().await.map_err(|error| told(error.to_string()))?;
+    let inherited = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    let given = command.environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+    let mut child = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(command.command)
+        .env_clear()
+        .envs(inherited.chain(given).filter(|(name, value)| is_variable(name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => told("there is no /bin/sh: this system, perhaps a container image, has no shell".into()),
+            io::ErrorKind::InvalidInput => SendError::new(Stage::Request, "the command holds a NUL character"),
+            kind => SendError::new(Stage::Exchange, format!("the shell cannot be started: {kind}")),
+        })?;
+    let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
+    let words = Words::default();
+    let hearing = child.stderr.take().map(|stderr| tokio::spawn(words.clone().hear(stderr)));
+    let mut stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin.take() {
+            // A command need not read it.
+            let _ = stdin.write_all(&command.input).await;
+        }
+    };
+    let waited = timeout(command.within, async { tokio::join!(child.wait(), feed).0 });
+    let how = match waited.await {
+        Ok(Ok(status)) => {
+            group.0 = None;
+            status.code().map_or_else(|| Ended::Killed(status.signal().unwrap_or_default()), Ended::Exited)
+        }
+        Ok(Err(error)) => return Err(SendError::new(Stage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
+        Err(_) => {
+            drop(group);
+            // It was killed: this takes a moment, and leaves no zombie.
+            let _ = timeout(LAST_WORDS, child.wait()).await;
+            Ended::TimedOut
+        }
+    };
+    if let Some(mut hearing) = hearing
+        && timeout(LAST_WORDS, &mut hearing).await.is_err()
+    {
+        hearing.abort();
+    }
+    Ok(CommandEnd { how, stderr: words.told() })
+}
+
+/// Whether this can be a variable at all. The rest would fail the whole command.
+fn is_variable(name: &OsString, value: &OsString) -> bool {
+    let has = |text: &OsString, byte: u8| text.as_encoded_bytes().contains(&byte);
+    !name.is_empty() && !has(name, b'=') && !has(name, 0) && !has(value, 0)
+}
+
+/// The process group of a command that still runs. It is killed when this is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // It has not been waited for, so the number is still its own.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+/// The beginning of what a command says.
+#[derive(Clone, Default)]
+struct Words(Arc<Mutex<Vec<u8>>>);
+
+impl Words {
+    /// Listens to the end, so that the command never waits for a reader.
+    async fn hear(self, mut stderr: ChildStderr) {
+        let mut buffer = [0; 1024];
+        while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = MOST_STDERR - heard.len();
+            heard.extend(buffer.iter().take(length.min(room)));
+        }
+    }
+
+    fn told(&self) -> String {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&heard).trim().to_owned()
+    }
+}

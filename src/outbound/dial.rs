@@ -1,0 +1,214 @@
+//! The only place that opens connections outward: a name becomes addresses, the guard takes those away that may not be reached, and the
+//! connection is made to exactly one of the rest. No name is looked up a second time in between, so no answer can change.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::HeaderValue;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::error::{SendError, Stage};
+use super::guard::{Guard, Trust};
+use super::names::Names;
+use super::proxy::{Proxies, Proxy};
+use super::tls::{self, CertificatePin, Roots};
+use super::url::{Host, Place, Url};
+
+/// How long a connection may take, after the name, with all addresses.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long agreeing on TLS may take, and asking a proxy.
+pub(super) const TLS_TIME: Duration = Duration::from_secs(5);
+/// How long an address has before the next one is tried beside it (RFC 8305).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+
+/// A connection, whatever lies below.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// A connection over which an HTTP request can be sent.
+pub(super) struct Dialled {
+    pub(super) stream: Box<dyn Stream>,
+    /// It leads to a proxy that wants to be told the whole URL.
+    pub(super) forwarder: Option<Forwarder>,
+}
+
+/// A proxy that passes plain requests on.
+pub(super) struct Forwarder {
+    /// What it wants to see in `Proxy-Authorization`.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+pub(super) struct Dialler {
+    pub(super) names: Names,
+    pub(super) guard: Guard,
+    pub(super) proxies: Proxies,
+    pub(super) roots: Roots,
+}
+
+impl Dialler {
+    /// A connection for requests to the origin of this URL.
+    pub(super) async fn open(&self, url: &Url, trust: Trust, pin: Option<CertificatePin>) -> Result<Dialled, SendError> {
+        let mut tried = false;
+        loop {
+            let (stream, forwarder) = self.reach(url, trust).await?;
+            if !url.https {
+                return Ok(Dialled { stream: Box::new(stream), forwarder });
+            }
+            match self.agree(stream, &url.place.host, pin, &[b"http/1.1"]).await {
+                Ok(stream) => return Ok(Dialled { stream: Box::new(stream), forwarder: None }),
+                Err(Disagreed { again: true, .. }) if !tried => tried = true,
+                Err(Disagreed { error, .. }) => return Err(error),
+            }
+        }
+    }
+
+    async fn reach(&self, url: &Url, trust: Trust) -> Result<(TcpStream, Option<Forwarder>), SendError> {
+        let Some(proxy) = self.proxies.of(url)? else {
+            return Ok((self.connect(&url.place, trust).await?, None));
+        };
+        // The proxy looks up names itself, so only an address can be judged here.
+        if let Host::Address(address) = url.place.host {
+            self.permitted(&url.place.host, vec![address], trust)?;
+        }
+        let stream = self.connect(proxy.place(), Trust::Operator).await.map_err(|error| proxy.told(&error))?;
+        match proxy {
+            Proxy::Http { authorization, .. } if !url.https => Ok((stream, Some(Forwarder { authorization }))),
+            _ => Ok((proxy.tunnel(stream, &url.place).await?, None)),
+        }
+    }
+
+    /// A connection to a place, by way of no proxy.
+    pub(super) async fn connect(&self, place: &Place, trust: Trust) -> Result<TcpStream, SendError> {
+        let addresses = self.names.addresses(&place.host).await?;
+        let addresses = self.permitted(&place.host, addresses, trust)?;
+        let connected = timeout(CONNECT_TIME, first_of(in_turns(addresses), place.port)).await;
+        let told = |why: String| SendError::new(Stage::Connect, format!("cannot connect to {place}: {why}"));
+        connected.map_err(|_| told(format!("no answer within {} seconds", CONNECT_TIME.as_secs())))?.map_err(|error| told(reason(&error)))
+    }
+
+    /// Those of the addresses that may be reached.
+    fn permitted(&self, host: &Host, addresses: Vec<IpAddr>, trust: Trust) -> Result<Vec<IpAddr>, SendError> {
+        let mut refused = None;
+        let mut permitted = Vec::new();
+        for address in addresses {
+            match self.guard.check(address, trust) {
+                Ok(()) => permitted.push(address),
+                Err(error) => refused = refused.or(Some((address, error))),
+            }
+        }
+        match (permitted.is_empty(), refused) {
+            (true, Some((address, why))) => {
+                let named = if *host == Host::Address(address) { String::new() } else { format!(", the address of {host},") };
+                Err(SendError::new(Stage::Refused, format!("{address}{named} is {}", why.words())))
+            }
+            _ => Ok(permitted),
+        }
+    }
+
+    /// Agrees on TLS with a host, and on one of these protocols if there are any.
+    pub(super) async fn agree(
+        &self,
+        stream: TcpStream,
+        host: &Host,
+        pin: Option<CertificatePin>,
+        protocols: &[&[u8]],
+    ) -> Result<TlsStream<TcpStream>, Disagreed> {
+        let told = |stage, text: String| Disagreed { error: SendError::new(stage, text), again: false };
+        let name = match host {
+            Host::Address(address) => ServerName::from(*address),
+            Host::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned())
+                .map_err(|_| told(Stage::Request, format!("no certificate can be made out for {host}")))?,
+        };
+        let config = self.roots.config(pin).map_err(|error| Disagreed { error, again: false })?;
+        let mut config = ClientConfig::clone(&config);
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        match timeout(TLS_TIME, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            // Roots that were added since they were read may know the issuer.
+            Ok(Err(error)) => {
+                Err(Disagreed { error: tls::told(host, &error), again: tls::is_unknown_issuer(&error) && self.roots.reread() })
+            }
+            Err(_) => Err(told(Stage::Tls, format!("TLS with {host} took more than {} seconds", TLS_TIME.as_secs()))),
+        }
+    }
+}
+
+/// TLS was not agreed on.
+pub(super) struct Disagreed {
+    pub(super) error: SendError,
+    /// Other roots have been read meanwhile, with which it may succeed.
+    pub(super) again: bool,
+}
+
+/// IPv6 and IPv4 by turns, IPv6 first.
+fn in_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let (v6, v4): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv6);
+    let mut v4 = v4.into_iter();
+    let mut turns: Vec<_> = v6.into_iter().flat_map(|v6| [Some(v6), v4.next()]).flatten().collect();
+    turns.extend(v4);
+    turns
+}
+
+/// Connects to whichever answers first. The next one is tried when the last one failed, or has not answered for a moment.
+async fn first_of(addresses: Vec<IpAddr>, port: u16) -> io::Result<TcpStream> {
+    let mut waiting = addresses.into_iter();
+    let mut attempts = JoinSet::new();
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.spawn(connect((address, port).into()));
+        }
+        let more = waiting.len() > 0;
+        tokio::select! {
+            done = attempts.join_next() => match done {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => last = error,
+                Some(Err(_)) => {}
+                None if !more => return Err(last),
+                None => {}
+            },
+            () = sleep(NEXT_ADDRESS), if more => {}
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What an error of the network is called.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nothing listens there".into(),
+        io::ErrorKind::TimedOut => "it does not answer".into(),
+        kind => kind.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_address_take_turns() {
+        let turns = |texts: &[&str]| {
+            let turns = in_turns(texts.iter().map(|text| text.parse().unwrap()).collect());
+            turns.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(turns(&["1.1.1.1", "1.1.1.2", "::1", "::2", "::3"]), "::1 1.1.1.1 ::2 1.1.1.2 ::3");
+        assert_eq!(turns(&["1.1.1.1", "1.1.1.2", "::1"]), "::1 1.1.1.1 1.1.1.2");
+        assert_eq!(turns(&[]), "");
+    }
+}

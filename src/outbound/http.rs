@@ -1,0 +1,296 @@
+//! HTTP requests: sent over connections that are kept for a while, redirects followed as far as the request allows, answers read up to
+//! a limit.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION, USER_AGENT};
+use hyper::{Method, Request, Response};
+use tokio::time::sleep;
+
+use super::Inner;
+use super::error::{SendError, Stage};
+use super::guard::Trust;
+use super::pool::{Key, Sender};
+use super::tls::CertificatePin;
+use super::url::Url;
+
+/// Bytes of an answer's body that are read.
+const MOST_BODY: usize = 64 * 1024;
+/// Redirects that are followed.
+const MOST_REDIRECTS: usize = 3;
+/// Headers that another origin may see: they say what a request is, never who sends it.
+const FOR_ANYBODY: [&str; 7] =
+    ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
+
+/// What an HTTP request asks for and with what. It has no `Debug`: any part of it may be a secret.
+#[derive(Clone)]
+pub struct HttpRequest {
+    /// `GET`, `POST` and so on.
+    pub method: String,
+    /// An `http` or `https` URL. A user and password in it become an `Authorization` header.
+    pub url: String,
+    /// Names and values. Characters up to U+00FF are sent as Latin-1, others cannot be.
+    pub headers: Vec<(String, String)>,
+    /// The body; empty: none.
+    pub body: Bytes,
+    /// Whether redirects are followed.
+    pub redirects: Redirects,
+    /// The certificate that is trusted, in place of the roots.
+    pub pin: Option<CertificatePin>,
+    /// How long all of it may take, redirects included, from when it is its turn.
+    pub within: Duration,
+}
+
+/// Whether redirects are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Redirects {
+    /// To a host of the user's own: up to three, none from https to http. 303 becomes GET, others keep method and body. Another origin
+    /// is not told what may be a secret: it gets no header but a few that say what kind of request this is.
+    Own,
+    /// Not at all: the answer is the redirect.
+    None,
+}
+
+/// An answer. Its status counts, whether or not its body came whole.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpAnswer {
+    /// The status code.
+    pub status: u16,
+    /// Names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+    /// The first 64 kB of the body.
+    pub body: Vec<u8>,
+    /// Whether that is the whole body: it was not longer, did not break off, and came in time.
+    pub whole: bool,
+}
+
+impl HttpAnswer {
+    /// The first header of a name, which is given in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl fmt::Debug for HttpAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpAnswer({}, {} bytes)", self.status, self.body.len())
+    }
+}
+
+pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+    let mut url = Url::parse(&request.url)?;
+    let mut parts = Parts::new(&request, &url)?;
+    let mut permit = inner.limits.enter(&url.place).await;
+    let mut end = pin!(sleep(request.within));
+    let mut left = if request.redirects == Redirects::Own { MOST_REDIRECTS } else { 0 };
+    loop {
+        let sent = Sent::default();
+        let response = tokio::select! {
+            response = exchange(inner, &url, &parts, request.pin, trust, &sent) => response?,
+            () = &mut end => {
+                let text = format!("{} did not answer within {} seconds", url.place.host, request.within.as_secs());
+                return Err(SendError::new(Stage::Timeout, text).doubtful(sent.whole()));
+            }
+        };
+        let Some(next) = followed(&response.0, &url).filter(|_| left > 0) else {
+            return Ok(read(inner, response, &mut end).await);
+        };
+        left -= 1;
+        if response.0.status() == 303 {
+            parts.become_get();
+        }
+        if next.origin() != url.origin() {
+            parts.forget_secrets();
+        }
+        url = next;
+        drop(permit);
+        permit = inner.limits.enter(&url.place).await;
+    }
+}
+
+/// Method, headers and body, as the next hop gets them.
+struct Parts {
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Parts {
+    fn new(request: &HttpRequest, url: &Url) -> Result<Self, SendError> {
+        let method = Method::from_bytes(request.method.as_bytes()).ok().filter(|method| *method != Method::CONNECT);
+        let method = method.ok_or_else(|| SendError::new(Stage::Request, "the method of the request is not valid"))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("overdue/", env!("CARGO_PKG_VERSION"))));
+        for (name, value) in &request.headers {
+            let wrong = || SendError::new(Stage::Request, "a header of the request cannot be sent as it is");
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            let latin: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+            headers.insert(name, latin.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok()).ok_or_else(wrong)?);
+        }
+        // These follow from the connection and the body.
+        for name in ["host", "content-length", "transfer-encoding", "connection", "upgrade", "proxy-authorization"] {
+            headers.remove(name);
+        }
+        let user = url.authorization.as_deref().and_then(|user| HeaderValue::from_str(user).ok());
+        if let Some(user) = user.filter(|_| !headers.contains_key(AUTHORIZATION)) {
+            headers.insert(AUTHORIZATION, user);
+        }
+        Ok(Self { method, headers, body: request.body.clone() })
+    }
+
+    fn become_get(&mut self) {
+        self.method = Method::GET;
+        self.body = Bytes::new();
+        self.headers.remove("content-type");
+    }
+
+    fn forget_secrets(&mut self) {
+        let known = std::mem::take(&mut self.headers);
+        self.headers = known
+            .into_iter()
+            .filter_map(|(name, value)| name.filter(|name| FOR_ANYBODY.contains(&name.as_str())).zip(Some(value)))
+            .collect();
+    }
+
+    /// The request to this URL. Over a proxy that passes it on, the whole URL is its target.
+    fn request(&self, url: &Url, sender: &Sender, sent: &Sent) -> Option<Request<Outgoing>> {
+        let forwarder = sender.forwarder.as_ref();
+        let target = if forwarder.is_some() { format!("{}{}", url.origin(), url.path) } else { url.path.clone() };
+        let body = Outgoing { bytes: Some(self.body.clone()).filter(|body| !body.is_empty()), sent: sent.clone() };
+        let mut request = Request::builder().method(self.method.clone()).uri(target).body(body).ok()?;
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&url.authority()).ok()?);
+        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+        }
+        if let Some(authorization) = forwarder.and_then(|forwarder| forwarder.authorization.clone()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
+        }
+        Some(request)
+    }
+}
+
+/// Sends the request and waits for the head of its answer.
+async fn exchange(
+    inner: &Inner,
+    url: &Url,
+    parts: &Parts,
+    pin: Option<CertificatePin>,
+    trust: Trust,
+    sent: &Sent,
+) -> Result<(Response<Incoming>, Sender), SendError> {
+    let key = Key { https: url.https, place: url.place.clone(), trust, pin };
+    loop {
+        let kept = inner.pool.take(&key).await;
+        let is_kept = kept.is_some();
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => Sender::begin(inner.dialler.open(url, trust, pin).await?, key.clone()).await?,
+        };
+        let Some(request) = parts.request(url, &sender, sent) else {
+            return Err(SendError::new(Stage::Request, "the URL is not valid"));
+        };
+        sent.0.store(parts.body.is_empty(), Ordering::Relaxed);
+        match sender.requests.try_send_request(request).await {
+            Ok(response) => return Ok((response, sender)),
+            Err(mut error) => {
+                if error.take_message().is_some() {
+                    sent.0.store(false, Ordering::Relaxed);
+                    // The other side closed a connection that was kept, before anything was sent on it.
+                    if is_kept {
+                        continue;
+                    }
+                }
+                let host = &url.place.host;
+                let text = match error.into_error() {
+                    error if error.is_parse() => format!("{host} answered with something that is not HTTP"),
+                    error if error.is_incomplete_message() => format!("{host} closed the connection without an answer"),
+                    _ => format!("the connection to {host} broke before an answer came"),
+                };
+                return Err(SendError::new(Stage::Exchange, text).doubtful(sent.whole()));
+            }
+        }
+    }
+}
+
+/// Where a redirect leads, if it may be followed.
+fn followed(response: &Response<Incoming>, url: &Url) -> Option<Url> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let next = url.join(response.headers().get(LOCATION)?.to_str().ok()?)?;
+    (next.https || !url.https).then_some(next)
+}
+
+/// Reads the body as far as it comes. A connection whose answer was read whole is kept.
+async fn read(inner: &Inner, (response, sender): (Response<Incoming>, Sender), end: &mut Pin<&mut tokio::time::Sleep>) -> HttpAnswer {
+    let (head, mut incoming) = response.into_parts();
+    let headers =
+        head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let mut answer = HttpAnswer { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new(), whole: false };
+    loop {
+        let frame = tokio::select! {
+            frame = incoming.frame() => frame,
+            () = &mut *end => return answer,
+        };
+        match frame {
+            None => break,
+            Some(Err(_)) => return answer,
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                let room = MOST_BODY - answer.body.len();
+                answer.body.extend(data.iter().take(room));
+                if data.len() > room {
+                    return answer;
+                }
+            }
+        }
+    }
+    answer.whole = true;
+    inner.pool.put(sender);
+    answer
+}
+
+/// Whether a request has gone out whole, as far as we can tell: the connection took all of it.
+#[derive(Clone, Default)]
+struct Sent(Arc<AtomicBool>);
+
+impl Sent {
+    fn whole(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A body that tells when it was taken.
+pub(super) struct Outgoing {
+    bytes: Option<Bytes>,
+    sent: Sent,
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let taken = self.bytes.take();
+        self.sent.0.store(true, Ordering::Relaxed);
+        Poll::Ready(taken.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}

@@ -1,0 +1,324 @@
+//! Mail: handed to one server, over a connection that is kept for a while.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mail_send::{Credentials, SmtpClient};
+use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_START_TLS, EhloResponse, Response};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use self::server::Security;
+use super::Inner;
+use super::dial::{Dialler, Stream, reason};
+use super::error::{SendError, Stage};
+use super::guard::Trust;
+use crate::clock::Clock;
+pub use message::OutgoingMail;
+pub use server::{MailFrom, MailServer, Relay};
+
+mod message;
+mod server;
+
+/// How long a connection is kept.
+const KEPT: Duration = Duration::from_secs(10);
+/// Messages that are sent over one connection.
+const MOST_MESSAGES: u32 = 100;
+/// Characters of a reply that are kept.
+const MOST_REPLY: usize = 200;
+
+/// What a mail server said no to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MailReply {
+    /// To which step.
+    pub step: MailStep,
+    /// The reply code, such as 550.
+    pub code: u16,
+    /// The beginning of its words, in one line.
+    pub text: String,
+}
+
+/// The steps of a mail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MailStep {
+    /// The connection was made, EHLO was said, STARTTLS was asked for.
+    Greeting,
+    /// User and password were told.
+    Login,
+    /// The sender was named.
+    Sender,
+    /// A recipient was named.
+    Recipient,
+    /// The message was announced or sent.
+    Message,
+}
+
+/// Why a mail was not sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MailError {
+    /// There was no reply.
+    Send(SendError),
+    /// The server said no.
+    Refused(MailReply),
+}
+
+impl fmt::Display for MailReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = match self.step {
+            MailStep::Greeting => "the greeting",
+            MailStep::Login => "user and password",
+            MailStep::Sender => "the sender",
+            MailStep::Recipient => "the recipient",
+            MailStep::Message => "the message",
+        };
+        write!(f, "the mail server answered {} to {to}: {}", self.code, self.text)
+    }
+}
+
+impl fmt::Display for MailError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send(error) => error.fmt(f),
+            Self::Refused(reply) => reply.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for MailError {}
+
+impl From<SendError> for MailError {
+    fn from(error: SendError) -> Self {
+        Self::Send(error)
+    }
+}
+
+/// A mail that was taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MailSent {
+    /// Recipients that the server refused, while it took the mail for others: their place in the list, and its reply.
+    pub refused: Vec<(usize, MailReply)>,
+}
+
+/// The connection that is kept, if there is one.
+pub(super) struct Post {
+    clock: Clock,
+    kept: Arc<Mutex<Option<Session>>>,
+}
+
+struct Session {
+    client: SmtpClient<Box<dyn Stream>>,
+    takes_8_bits: bool,
+    messages: u32,
+    /// When the last message was sent, by the clock's uptime.
+    last: Duration,
+}
+
+impl Post {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, kept: Arc::default() }
+    }
+
+    fn take(&self) -> Option<Session> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|session| self.clock.uptime() < session.last + KEPT)
+    }
+
+    fn put(&self, mut session: Session) {
+        session.messages += 1;
+        session.last = self.clock.uptime();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.messages < MOST_MESSAGES && kept.is_none() {
+            let (last, weak) = (session.last, Arc::downgrade(&self.kept));
+            *kept = Some(session);
+            tokio::spawn(async move {
+                sleep(KEPT).await;
+                let Some(kept) = weak.upgrade() else { return };
+                let left = kept.lock().unwrap_or_else(PoisonError::into_inner).take_if(|session| session.last <= last);
+                bid_farewell(left).await;
+            });
+        } else {
+            drop(kept);
+            tokio::spawn(bid_farewell(Some(session)));
+        }
+    }
+}
+
+/// Ends a connection in order.
+async fn bid_farewell(session: Option<Session>) {
+    if let Some(session) = session {
+        let _ = timeout(KEPT, session.client.quit()).await;
+    }
+}
+
+pub(super) async fn send(inner: &Inner, mail: OutgoingMail) -> Result<MailSent, MailError> {
+    let no_server = || SendError::new(Stage::Setup, "no mail server is set; start with --mail-server");
+    let relay = inner.relay.as_ref().ok_or_else(no_server)?;
+    let message = mail.build(&relay.from)?;
+    let _permit = inner.limits.enter(&relay.server.place).await;
+    let sending = AtomicBool::new(false);
+    let host = &relay.server.place.host;
+    let delivered = timeout(mail.within, async {
+        if let Some(session) = inner.post.take() {
+            match deliver(session, relay, &mail, &message, &sending).await {
+                // It has closed the connection meanwhile.
+                Err(error) if !sending.load(Ordering::Relaxed) && is_stale(&error) => {}
+                done => return done,
+            }
+        }
+        deliver(connect(&inner.dialler, relay, mail.within).await?, relay, &mail, &message, &sending).await
+    });
+    let (session, sent) = delivered.await.map_err(|_| {
+        let text = format!("the mail server {host} did not answer within {} seconds", mail.within.as_secs());
+        SendError::new(Stage::Timeout, text).doubtful(sending.load(Ordering::Relaxed))
+    })??;
+    inner.post.put(session);
+    Ok(sent)
+}
+
+fn is_stale(error: &MailError) -> bool {
+    match error {
+        MailError::Send(error) => error.stage == Stage::Exchange,
+        MailError::Refused(reply) => reply.code == 421,
+    }
+}
+
+/// Connects, agrees on TLS and logs in.
+async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<Session, MailError> {
+    let server = &relay.server;
+    let lost = |error: mail_send::Error| lost(relay, &error);
+    let stream = dialler.connect(&server.place, Trust::Operator).await?;
+    let us = our_name(&stream);
+    let secure = async |stream: TcpStream| -> Result<Box<dyn Stream>, MailError> {
+        let agreed = dialler.agree(stream, &server.place.host, None, &[]).await;
+        let stream: Box<dyn Stream> = Box::new(agreed.map_err(|disagreed| disagreed.error)?);
+        Ok(stream)
+    };
+    let greeting = MailStep::Greeting;
+    let mut client = match server.security {
+        Security::Tls => {
+            let mut client = SmtpClient { stream: secure(stream).await?, timeout: within };
+            positive(greeting, &client.read().await.map_err(lost)?)?;
+            client
+        }
+        Security::StartTls => {
+            let mut client = SmtpClient { stream, timeout: within };
+            positive(greeting, &client.read().await.map_err(lost)?)?;
+            let offers = hello(&mut client, &us, relay).await?;
+            if offers.capabilities & EXT_START_TLS == 0 {
+                let text = format!(
+                    "the mail server {} does not offer STARTTLS: give smtps:// or smtp+plain:// if that is what it speaks",
+                    server.place.host
+                );
+                return Err(SendError::new(Stage::Tls, text).into());
+            }
+            positive(greeting, &client.cmd(b"STARTTLS\r\n").await.map_err(lost)?)?;
+            // What it sent in the clear behind its reply is forgotten: nobody knows whose words these are.
+            SmtpClient { stream: secure(client.stream).await?, timeout: within }
+        }
+        Security::None => {
+            let mut client: SmtpClient<Box<dyn Stream>> = SmtpClient { stream: Box::new(stream), timeout: within };
+            positive(greeting, &client.read().await.map_err(lost)?)?;
+            client
+        }
+    };
+    let mut offers = hello(&mut client, &us, relay).await?;
+    if let Some(user) = &server.user {
+        let password = relay.password().map_err(|error| SendError::new(Stage::Setup, error))?.unwrap_or_default();
+        offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
+        let credentials = Credentials::Plain { username: user.clone(), secret: password };
+        let login = client.authenticate(&credentials, &offers).await.map(drop);
+        login.map_err(|error| match error {
+            mail_send::Error::AuthenticationFailed(reply) | mail_send::Error::UnexpectedReply(reply) => refused(MailStep::Login, &reply),
+            mail_send::Error::UnsupportedAuthMechanism => {
+                SendError::new(Stage::Exchange, format!("the mail server {} offers neither AUTH PLAIN nor LOGIN", server.place.host)).into()
+            }
+            error => lost(error),
+        })?;
+    }
+    Ok(Session { client, takes_8_bits: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last: Duration::ZERO })
+}
+
+/// Says EHLO and reads what the server offers.
+async fn hello<T: Stream>(client: &mut SmtpClient<T>, us: &str, relay: &Relay) -> Result<EhloResponse<String>, MailError> {
+    client.ehlo(us).await.map_err(|error| match error {
+        mail_send::Error::UnexpectedReply(reply) => refused(MailStep::Greeting, &reply),
+        error => lost(relay, &error),
+    })
+}
+
+/// Hands the message over. `sending` is set once that has begun.
+async fn deliver(
+    mut session: Session,
+    relay: &Relay,
+    mail: &OutgoingMail,
+    message: &[u8],
+    sending: &AtomicBool,
+) -> Result<(Session, MailSent), MailError> {
+    let client = &mut session.client;
+    let lost = |error: mail_send::Error| lost(relay, &error);
+    let body = if session.takes_8_bits && !message.is_ascii() { " BODY=8BITMIME" } else { "" };
+    let sender = format!("MAIL FROM:<{}>{body}\r\n", relay.from.address);
+    positive(MailStep::Sender, &client.cmd(sender).await.map_err(lost)?)?;
+    let mut not = Vec::new();
+    for (place, address) in mail.to.iter().enumerate() {
+        let reply = client.cmd(format!("RCPT TO:<{address}>\r\n")).await.map_err(lost)?;
+        if !(200..300).contains(&reply.code) {
+            not.push((place, told(MailStep::Recipient, &reply)));
+        }
+    }
+    if not.len() == mail.to.len()
+        && let Some((_, reply)) = not.pop()
+    {
+        return Err(MailError::Refused(reply));
+    }
+    let reply = client.cmd(b"DATA\r\n").await.map_err(lost)?;
+    if reply.code != 354 {
+        return Err(refused(MailStep::Message, &reply));
+    }
+    client.write_message(message).await.map_err(|error| lost(error.into()))?;
+    sending.store(true, Ordering::Relaxed);
+    let reply = client.read().await.map_err(|error| match lost(error) {
+        MailError::Send(error) => MailError::Send(error.doubtful(true)),
+        other => other,
+    })?;
+    positive(MailStep::Message, &reply)?;
+    Ok((session, MailSent { refused: not }))
+}
+
+fn positive(step: MailStep, reply: &Response<String>) -> Result<(), MailError> {
+    if (200..300).contains(&reply.code) { Ok(()) } else { Err(refused(step, reply)) }
+}
+
+fn refused(step: MailStep, reply: &Response<String>) -> MailError {
+    MailError::Refused(told(step, reply))
+}
+
+fn told(step: MailStep, reply: &Response<String>) -> MailReply {
+    let text = reply.message.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_REPLY).collect();
+    MailReply { step, code: reply.code, text }
+}
+
+/// The connection broke, or what came was no reply.
+fn lost(relay: &Relay, error: &mail_send::Error) -> MailError {
+    let host = &relay.server.place.host;
+    let text = match error {
+        mail_send::Error::Io(error) => format!("the connection to the mail server {host} broke: {}", reason(error)),
+        mail_send::Error::UnparseableReply => {
+            format!("the mail server {host} closed the connection, or answered with something that is no reply")
+        }
+        mail_send::Error::Timeout => format!("the mail server {host} does not answer"),
+        _ => format!("the mail server {host} cannot be spoken with"),
+    };
+    SendError::new(Stage::Exchange, text).into()
+}
+
+/// What we call ourselves: our address, as the server sees it unless something lies between. A name would have to be true.
+fn our_name(stream: &TcpStream) -> String {
+    match stream.local_addr().map(|address| address.ip().to_canonical()) {
+        Ok(std::net::IpAddr::V6(address)) => format!("[IPv6:{address}]"),
+        Ok(address) => format!("[{address}]"),
+        Err(_) => "[127.0.0.1]".into(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Proxies on the way out: which request goes through which, and how they are asked for a connection.
+
+use std::future::{Ready, ready};
+use std::io;
+use std::task::{Context, Poll};
+
+use hyper::Uri;
+use hyper::header::HeaderValue;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::dial::TLS_TIME;
+use super::error::{SendError, Stage};
+use super::url::{Place, Url};
+
+/// Through which proxy requests go. It has no `Debug`: the URL of a proxy may hold a password.
+#[derive(Clone, Default)]
+pub enum ProxyChoice {
+    /// What `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say, as with curl.
+    #[default]
+    Environment,
+    /// Through none.
+    None,
+    /// All through this one, but for what `NO_PROXY` names.
+    One(ProxyUrl),
+}
+
+/// The URL of a proxy that is understood.
+#[derive(Clone)]
+pub struct ProxyUrl(String);
+
+impl ProxyChoice {
+    /// Reads `none`, or the URL of a proxy.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        let understood = Matcher::builder().all(text).build().intercept(&Uri::from_static("http://h/"));
+        let understood = text.contains("://") && understood.is_some_and(|proxy| Proxy::read(proxy.uri(), None, None).is_some());
+        if understood {
+            Ok(Self::One(ProxyUrl(text.to_owned())))
+        } else {
+            Err("give none, http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT")
+        }
+    }
+}
+
+pub(super) struct Proxies(Option<Matcher>);
+
+/// A proxy that a request goes through.
+pub(super) enum Proxy {
+    /// By CONNECT, or by the whole URL where that is not secret anyway.
+    Http {
+        place: Place,
+        uri: Uri,
+        authorization: Option<HeaderValue>,
+    },
+    Socks5 {
+        place: Place,
+        uri: Uri,
+        user: Option<(String, String)>,
+    },
+}
+
+impl Proxies {
+    pub(super) fn new(choice: &ProxyChoice) -> Self {
+        Self(match choice {
+            ProxyChoice::Environment => Some(Matcher::from_env()),
+            ProxyChoice::None => None,
+            ProxyChoice::One(ProxyUrl(url)) => {
+                let not = ["NO_PROXY", "no_proxy"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default();
+                Some(Matcher::builder().all(url.as_str()).no(not).build())
+            }
+        })
+    }
+
+    /// The proxy that requests to this origin go through.
+    pub(super) fn of(&self, url: &Url) -> Result<Option<Proxy>, SendError> {
+        let Ok(origin) = Uri::try_from(url.origin()) else { return Ok(None) };
+        let Some(found) = self.0.as_ref().and_then(|matcher| matcher.intercept(&origin)) else { return Ok(None) };
+        let user = found.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
+        let told = || SendError::new(Stage::Proxy, "the proxy of the environment is neither http:// nor socks5://");
+        Proxy::read(found.uri(), found.basic_auth().cloned(), user).map(Some).ok_or_else(told)
+    }
+}
+
+impl Proxy {
+    fn read(uri: &Uri, authorization: Option<HeaderValue>, user: Option<(String, String)>) -> Option<Self> {
+        let place = |port| Place::read(uri.authority()?, port);
+        match uri.scheme_str()? {
+            "http" => Some(Self::Http { place: place(80)?, uri: uri.clone(), authorization }),
+            "socks5" | "socks5h" => Some(Self::Socks5 { place: place(1080)?, uri: uri.clone(), user }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        match self {
+            Self::Http { place, .. } | Self::Socks5 { place, .. } => place,
+        }
+    }
+
+    /// An error on the way to the proxy itself.
+    pub(super) fn told(&self, error: &SendError) -> SendError {
+        SendError::new(Stage::Proxy, format!("the proxy cannot be reached: {error}"))
+    }
+
+    /// Has the proxy connect to a place. What the stream carries from then on is between that place and us.
+    pub(super) async fn tunnel(self, stream: TcpStream, to: &Place) -> Result<TcpStream, SendError> {
+        let told = |why: String| SendError::new(Stage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.place()));
+        let target = Uri::try_from(format!("https://{to}/")).map_err(|error| told(error.to_string()))?;
+        let only = Only(Some(stream));
+        let asked = async {
+            match &self {
+                Self::Http { uri, authorization, .. } => {
+                    let mut tunnel = Tunnel::new(uri.clone(), only);
+                    if let Some(authorization) = authorization {
+                        tunnel = tunnel.with_auth(authorization.clone());
+                    }
+                    tunnel.call(target).await.map_err(|error| error.to_string())
+                }
+                Self::Socks5 { uri, user, .. } => {
+                    let mut socks = SocksV5::new(uri.clone(), only);
+                    if let Some((user, password)) = user {
+                        socks = socks.with_auth(user.clone(), password.clone());
+                    }
+                    socks.call(target).await.map_err(|error| error.to_string())
+                }
+            }
+        };
+        let asked = timeout(TLS_TIME, asked).await.map_err(|_| told("it does not answer".into()))?;
+        asked.map(TokioIo::into_inner).map_err(told)
+    }
+}
+
+/// Gives the connection to the proxy, which is there already, to whoever asks for one.
+struct Only(Option<TcpStream>);
+
+impl Service<Uri> for Only {
+    type Response = TokioIo<TcpStream>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<TokioIo<TcpStream>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        ready(self.0.take().map(TokioIo::new).ok_or_else(|| io::ErrorKind::NotConnected.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_are_read_and_matched() {
+        let of = |choice: &str, url: &str| {
+            let choice = ProxyChoice::parse(choice).unwrap_or_else(|error| panic!("{choice}: {error}"));
+            let found = Proxies::new(&choice).of(&Url::parse(url).unwrap()).unwrap();
+            found.map(|proxy| format!("{} {}", if matches!(proxy, Proxy::Http { .. }) { "http" } else { "socks" }, proxy.place()))
+        };
+        assert_eq!(of("none", "https://h/"), None);
+        assert_eq!(of("http://proxy:3128", "https://h/").as_deref(), Some("http proxy:3128"));
+        assert_eq!(of("http://ann:secret@10.0.0.1", "http://h/").as_deref(), Some("http 10.0.0.1:80"));
+        assert_eq!(of("socks5://proxy", "http://h/").as_deref(), Some("socks proxy:1080"));
+        assert_eq!(of("socks5h://[::1]:9050", "https://h/").as_deref(), Some("socks [::1]:9050"));
+        for wrong in ["", "proxy:3128", "https://proxy", "socks4://proxy", "http://", "ftp://proxy"] {
+            assert!(ProxyChoice::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

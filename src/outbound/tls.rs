@@ -1,0 +1,225 @@
+//! Whom a TLS connection trusts: the system's roots and those of `--ca-file`, or one certificate alone.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use sha2::{Digest as _, Sha256};
+
+use super::error::{SendError, Stage};
+use super::url::Host;
+use crate::clock::Clock;
+
+/// How often the roots are read again at most.
+const REREAD: Duration = Duration::from_secs(600);
+
+/// The SHA-256 fingerprint of a certificate that is trusted whoever signed it, whatever name it bears, however old it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CertificatePin([u8; 32]);
+
+impl CertificatePin {
+    /// Reads `sha256:` and 64 hexadecimal digits. Colons between them are passed over, as in what `openssl x509 -fingerprint` prints.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let wrong = "give sha256: and the 64 digits of `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`";
+        let digits: Vec<u8> = text.strip_prefix("sha256:").ok_or(wrong)?.bytes().filter(|byte| *byte != b':').collect();
+        let mut bytes = [0; 32];
+        if digits.len() != 64 {
+            return Err(wrong);
+        }
+        for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
+            let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+            let [high, low] = *digits else { return Err(wrong) };
+            *byte = value(high).ok_or(wrong)? << 4 | value(low).ok_or(wrong)?;
+        }
+        Ok(Self(bytes))
+    }
+
+    fn is_of(&self, certificate: &CertificateDer<'_>) -> bool {
+        <[u8; 32]>::from(Sha256::digest(certificate)) == self.0
+    }
+}
+
+/// The roots, read when they are first needed.
+pub(super) struct Roots {
+    extra: Option<PathBuf>,
+    clock: Clock,
+    read: Mutex<Option<Read>>,
+}
+
+struct Read {
+    config: Arc<ClientConfig>,
+    /// By the clock's uptime.
+    at: Duration,
+}
+
+impl Roots {
+    pub(super) fn new(extra: Option<PathBuf>, clock: Clock) -> Self {
+        Self { extra, clock, read: Mutex::default() }
+    }
+
+    /// How to connect where this certificate is trusted alone, or else the roots are.
+    pub(super) fn config(&self, pin: Option<CertificatePin>) -> Result<Arc<ClientConfig>, SendError> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        match (pin, &*read) {
+            (Some(pin), _) => pinned(pin).map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}"))),
+            (None, Some(read)) => Ok(Arc::clone(&read.config)),
+            (None, None) => {
+                let config = self.read()?;
+                *read = Some(Read { config: Arc::clone(&config), at: self.clock.uptime() });
+                Ok(config)
+            }
+        }
+    }
+
+    /// Reads the roots again, unless that was done lately: whether there may be others now.
+    pub(super) fn reread(&self) -> bool {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.uptime();
+        if read.as_ref().is_some_and(|read| now < read.at + REREAD) {
+            return false;
+        }
+        let Ok(config) = self.read() else { return false };
+        *read = Some(Read { config, at: now });
+        true
+    }
+
+    fn read(&self) -> Result<Arc<ClientConfig>, SendError> {
+        let mut roots = RootCertStore::empty();
+        // What cannot be read of the system's is missing; the handshake will say so.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        if let Some(path) = &self.extra {
+            roots.add_parsable_certificates(read_authorities(path).map_err(|error| SendError::new(Stage::Setup, error))?);
+        }
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}")))?;
+        Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
+/// The certificates of a file of `--ca-file`, at least one.
+pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let told = |error: &dyn fmt::Display| format!("cannot read the certificates of {}: {error}", path.display());
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| told(&error))?;
+    if read.is_empty() {
+        return Err(told(&"there is no CERTIFICATE section in it"));
+    }
+    Ok(read)
+}
+
+/// What went wrong while TLS was agreed on with this host, in a sentence.
+pub(super) fn told(host: &Host, error: &std::io::Error) -> SendError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let sentence = match inner {
+        Some(Error::InvalidCertificate(wrong)) => match wrong {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
+                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a certificate authority, tls-pin this certificate alone"
+            ),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!("the certificate of {host} has expired"),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                format!("the certificate of {host} is not valid yet")
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!("the certificate of {host} is made out for another name")
+            }
+            CertificateError::ApplicationVerificationFailure => format!("the certificate of {host} is not the one that tls-pin names"),
+            other => format!("the certificate of {host} is not valid: {other:?}"),
+        },
+        Some(other) => format!("TLS with {host} failed: {other}"),
+        None => format!("TLS with {host} failed: {}", error.kind()),
+    };
+    SendError::new(Stage::Tls, sentence)
+}
+
+/// Whether the certificate was refused because its issuer is not known, or bears the name of one that is. Roots that were added since
+/// may know it.
+pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    matches!(inner, Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn pinned(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {
+    let provider = provider();
+    let verifier = Arc::new(Pinned { pin, algorithms: provider.signature_verification_algorithms });
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+/// Takes one certificate, and that its owner holds the key. Nothing else is asked of it.
+#[derive(Debug)]
+struct Pinned {
+    pin: CertificatePin,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.pin.is_of(certificate) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_read_with_and_without_colons() {
+        let digits = "00112233445566778899aAbBcCdDeEfF00112233445566778899aabbccddeeff";
+        let plain = CertificatePin::parse(&format!("sha256:{digits}")).unwrap();
+        assert_eq!(plain.0[..4], [0, 0x11, 0x22, 0x33]);
+        let pairs: Vec<_> = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap()).collect();
+        assert_eq!(CertificatePin::parse(&format!("sha256:{}", pairs.join(":"))), Ok(plain));
+        for wrong in ["", "sha256:", digits, &format!("sha256:{}", &digits[1..]), &format!("sha256:g{}", &digits[1..]), "sha1:00"] {
+            assert!(CertificatePin::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

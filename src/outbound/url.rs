@@ -1,0 +1,201 @@
+//! Where a request goes: an `http` or `https` URL in its parts, and where a redirect leads from there.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hyper::Uri;
+use hyper::http::uri::Authority;
+use percent_encoding::percent_decode_str;
+
+use super::error::{SendError, Stage};
+
+/// A host as a URL names it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Host {
+    Address(IpAddr),
+    /// In lower case, of letters, digits, `-`, `_` and dots.
+    Name(String),
+}
+
+impl Host {
+    /// Reads a host; an IPv6 address may stand in brackets.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        if let Ok(address) = bare.unwrap_or(text).parse() {
+            return Some(Self::Address(address));
+        }
+        let is_known = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+        let labels = text.strip_suffix('.').unwrap_or(text).split('.');
+        let is_label = |label: &str| (1..=63).contains(&label.len()) && !label.starts_with('-');
+        let is_name = text.len() <= 253 && text.bytes().all(is_known) && labels.clone().count() > 0 && labels.clone().all(is_label);
+        is_name.then(|| Self::Name(text.to_ascii_lowercase()))
+    }
+
+    /// The machine itself, whatever any resolver says (RFC 6761).
+    pub(super) fn is_loopback(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback(),
+            Self::Name(name) => {
+                let name = name.trim_end_matches('.');
+                name == "localhost" || name.ends_with(".localhost")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A host and a port. Shown as `host:port`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Place {
+    pub(super) host: Host,
+    pub(super) port: u16,
+}
+
+impl Place {
+    /// Reads what a URL says, without its user. Where it names no port, this one is meant.
+    pub(super) fn read(authority: &Authority, default: u16) -> Option<Self> {
+        let port = match authority.port() {
+            Some(port) => port.as_u16(),
+            // A port that is none is passed over by `port`.
+            None => authority.as_str().ends_with(authority.host()).then_some(default)?,
+        };
+        Some(Self { host: Host::parse(authority.host())?, port })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// A URL in its parts. It has no `Debug`: its path and query may be secrets.
+#[derive(Clone)]
+pub(super) struct Url {
+    pub(super) https: bool,
+    pub(super) place: Place,
+    /// Path and query, as they stand in a request line.
+    pub(super) path: String,
+    /// The value of `Authorization` that follows from a user and password in the URL.
+    pub(super) authorization: Option<String>,
+}
+
+impl Url {
+    pub(super) fn parse(text: &str) -> Result<Self, SendError> {
+        let wrong = |what: &str| SendError::new(Stage::Request, what);
+        let uri: Uri = text.parse().map_err(|_| wrong("the URL is not valid"))?;
+        let https = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong("the URL must begin with http:// or https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("the URL names no host"))?;
+        let place = Place::read(authority, if https { 443 } else { 80 }).ok_or_else(|| wrong("the URL names no valid host and port"))?;
+        let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Self { https, place, path, authorization: user.map(basic) })
+    }
+
+    /// Where a redirect leads from here; `None`: it says nothing that is understood.
+    pub(super) fn join(&self, location: &str) -> Option<Self> {
+        let location = location.split('#').next().unwrap_or_default();
+        let origin = self.origin();
+        let target = if location.contains("://") && !location.starts_with(['/', '?', '.']) {
+            location.to_owned()
+        } else if location.starts_with("//") {
+            format!("{}:{location}", self.scheme())
+        } else if location.starts_with('/') {
+            format!("{origin}{location}")
+        } else if location.starts_with('?') {
+            format!("{origin}{}{location}", self.path.split('?').next().unwrap_or_default())
+        } else if location.is_empty() {
+            return None;
+        } else {
+            let path = self.path.split('?').next().unwrap_or_default();
+            let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+            format!("{origin}{directory}/{location}")
+        };
+        Self::parse(&target).ok()
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+
+    /// Scheme, host and port.
+    pub(super) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme(), self.authority())
+    }
+
+    /// The value of `Host`.
+    pub(super) fn authority(&self) -> String {
+        match (self.https, self.place.port) {
+            (true, 443) | (false, 80) => self.place.host.to_string(),
+            _ => self.place.to_string(),
+        }
+    }
+}
+
+/// `user:password` of a URL as HTTP's Basic authentication.
+fn basic(user: &str) -> String {
+    let decoded: Vec<u8> = percent_decode_str(user).collect();
+    let colon = if user.contains(':') { "" } else { ":" };
+    format!("Basic {}", BASE64_STANDARD.encode([&decoded, colon.as_bytes()].concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(url: &Url) -> String {
+        format!("{} {} {} {}", url.origin(), url.place, url.path, url.authorization.as_deref().unwrap_or("-"))
+    }
+
+    #[test]
+    fn urls_in_their_parts() {
+        for (text, expected) in [
+            ("https://ntfy.sh", "https://ntfy.sh ntfy.sh:443 / -"),
+            ("http://NTFY.sh:8080/a?b=c#d", "http://ntfy.sh:8080 ntfy.sh:8080 /a?b=c -"),
+            ("http://[::1]:80/", "http://[::1] [::1]:80 / -"),
+            ("https://ann:p%40ss@10.0.0.1/x", "https://10.0.0.1 10.0.0.1:443 /x Basic YW5uOnBAc3M="),
+            ("https://ann@h/x", "https://h h:443 /x Basic YW5uOg=="),
+            ("https://h?q", "https://h h:443 /?q -"),
+        ] {
+            assert_eq!(shown(&Url::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))), expected);
+        }
+        for text in ["", "x", "ftp://h/", "https://", "https:///x", "https://a b/", "https://-h/", "https://a..b/", "https://h:99999/"] {
+            assert!(Url::parse(text).is_err_and(|error| error.stage == Stage::Request), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_redirects_lead() {
+        let from = Url::parse("https://h:8443/a/b?c").unwrap();
+        for (location, expected) in [
+            ("https://other/x", "https://other/x"),
+            ("//other/x", "https://other/x"),
+            ("/x?y", "https://h:8443/x?y"),
+            ("x", "https://h:8443/a/x"),
+            ("?y", "https://h:8443/a/b?y"),
+            ("/x#fragment", "https://h:8443/x"),
+            ("/x?next=http://other/", "https://h:8443/x?next=http://other/"),
+        ] {
+            let to = from.join(location).unwrap();
+            assert_eq!(format!("{}{}", to.origin(), to.path), expected, "{location}");
+        }
+        assert!(from.join("").is_none());
+        assert!(from.join("mailto://x y").is_none());
+    }
+}

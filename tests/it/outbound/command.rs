@@ -1,0 +1,142 @@
+//! Commands: what they are given, how they end, and that nothing of them stays.
+
+use std::time::Duration;
+
+use overdue::outbound::{CommandEnd, Ended, Outbound, OutboundConfig, ShellCommand, Stage};
+use tokio::time::{sleep, timeout};
+
+use super::{config, outbound, words};
+
+fn shell(command: impl Into<String>) -> ShellCommand {
+    ShellCommand { command: command.into(), environment: Vec::new(), input: Vec::new(), within: Duration::from_secs(10) }
+}
+
+fn allowed() -> Outbound {
+    outbound(OutboundConfig { allow_shell: true, ..config() })
+}
+
+async fn run(command: ShellCommand) -> CommandEnd {
+    timeout(Duration::from_secs(20), allowed().command(command)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn commands_are_off_at_first() {
+    let error = outbound(config()).command(shell("echo secret")).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (Stage::Setup, "commands are not run; start with --allow-shell"));
+}
+
+#[tokio::test]
+async fn a_command_is_given_its_environment_and_its_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let mut command = shell(format!(
+        "{{ cat; echo; env | grep -o '^[A-Z_]*=' | sort | tr -d '\\n'; echo; echo \"$OVERDUE_ALERT_NAME\"; }} > {}",
+        out.display()
+    ));
+    command.environment =
+        vec![("OVERDUE_ALERT_NAME".into(), "a 'b' $(c)\n".into()), ("BAD=NAME".into(), "x".into()), ("NUL".into(), "a\0b".into())];
+    command.input = b"{\"event\":\"down\"}".to_vec();
+    assert_eq!(run(command).await, CommandEnd { how: Ended::Exited(0), stderr: String::new() });
+    let out = std::fs::read_to_string(out).unwrap();
+    let mut lines = out.lines();
+    assert_eq!(lines.next(), Some("{\"event\":\"down\"}"));
+    let names: Vec<_> = lines.next().unwrap().split_terminator('=').collect();
+    // The shell adds the last three itself.
+    let known = ["PATH", "HOME", "LANG", "OVERDUE_ALERT_NAME", "PWD", "SHLVL", "_"];
+    assert!(names.contains(&"OVERDUE_ALERT_NAME") && names.contains(&"PATH"), "{out}");
+    assert!(names.iter().all(|name| known.contains(name)), "{out}");
+    assert!(out.ends_with("a 'b' $(c)\n\n"), "{out}");
+}
+
+#[tokio::test]
+async fn ends_are_told() {
+    for (command, how, stderr) in [
+        ("exit 75", Ended::Exited(75), ""),
+        ("echo words >&2; echo nothing; exit 3", Ended::Exited(3), "words"),
+        ("kill -9 $$", Ended::Killed(9), ""),
+        ("printf '%0999d' 7 >&2", Ended::Exited(0), &"0".repeat(200)),
+        // It reads no input, and more is given than a pipe holds.
+        ("exec 0<&-; exit 4", Ended::Exited(4), ""),
+    ] {
+        let mut command = shell(command);
+        command.input = vec![b'x'; 200_000];
+        assert_eq!(run(command).await, CommandEnd { how, stderr: stderr.into() });
+    }
+    let missing = run(shell("/nowhere/command")).await;
+    assert_eq!(missing.how, Ended::Exited(127));
+    assert!(missing.stderr.contains("/nowhere/command"), "{}", missing.stderr);
+    assert_eq!(allowed().command(shell("a\0b")).await.unwrap_err().stage, Stage::Request);
+}
+
+/// Waits until a process is gone, but for a zombie that nobody has waited for.
+async fn gone(pid: &str) {
+    let stat = format!("/proc/{}/stat", pid.trim());
+    let gone = async {
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), gone).await.unwrap_or_else(|_| panic!("{pid} still runs"));
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_killed_with_all_that_it_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let pids = directory.path().join("pids");
+    let mut command =
+        shell(format!("echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; true", pids.display()));
+    command.within = Duration::from_secs(1);
+    assert_eq!(run(command).await, CommandEnd { how: Ended::TimedOut, stderr: "began".into() });
+    let pids = std::fs::read_to_string(pids).unwrap();
+    assert_eq!(pids.lines().count(), 2);
+    for pid in pids.lines() {
+        gone(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_what_a_command_leaves_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let pid = directory.path().join("pid");
+    // It holds standard error open.
+    let end = run(shell(format!("sleep 3 & echo $! > {}; echo left >&2", pid.display()))).await;
+    assert_eq!(end, CommandEnd { how: Ended::Exited(0), stderr: "left".into() });
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "it was killed, or waited for");
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_waits_for_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let pid = directory.path().join("pid");
+    let outbound = allowed();
+    let command = shell(format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 1000; true", pid.display()));
+    let job = tokio::spawn(async move { outbound.command(command).await });
+    let written = async {
+        while !pid.exists() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), written).await.unwrap();
+    job.abort();
+    gone(&std::fs::read_to_string(&pid).unwrap()).await;
+}
+
+#[tokio::test]
+async fn so_many_commands_run_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    // Each waits for a fifth, for a while, and says whether it came.
+    let command =
+        format!("touch {path}/$$; for i in 1 2 3 4 5; do [ $(ls {path} | wc -l) -gt 4 ] && exit 9; sleep 0.05; done; rm {path}/$$");
+    let outbound = allowed();
+    let jobs: Vec<_> = (0..6)
+        .map(|_| {
+            let (outbound, command) = (outbound.clone(), shell(command.clone()));
+            tokio::spawn(async move { outbound.command(command).await.unwrap().how })
+        })
+        .collect();
+    for job in jobs {
+        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), Ended::Exited(0));
+    }
+}

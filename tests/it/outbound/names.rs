@@ -1,0 +1,146 @@
+//! Names: what servers say of them, and whether what they say may be reached.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use overdue::outbound::{OutboundConfig, Stage, Trust};
+
+use super::{config, outbound, post, send, with_clock, words};
+use crate::support::name_server::{NameServer, Says, addresses, ips};
+use crate::support::receiver::{Act, Receiver};
+
+#[tokio::test]
+async fn a_name_is_found_whatever_way_the_server_says_it() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let server = NameServer::start(|name, before| match name {
+        "plain.test" | "box.home.test" => addresses(&["127.0.0.1"]),
+        // Nothing listens on the first: the others are tried.
+        "many.test" => addresses(&["::1", "127.0.0.9", "127.0.0.1"]),
+        "alias.test" => Says::Alias("target.test", ips(&["127.0.0.1"])),
+        "long.test" => Says::Long(ips(&["127.0.0.1"])),
+        "shaky.test" if before == 0 => Says::Trouble(2),
+        "shaky.test" => addresses(&["127.0.0.1"]),
+        _ => Says::Unknown,
+    })
+    .await;
+    let outbound = outbound(OutboundConfig { names: server.sources("search home.test\n"), ..config() });
+    for host in ["plain.test", "PLAIN.test.", "many.test", "alias.test", "long.test", "shaky.test", "box"] {
+        send(&outbound, &receiver.url_at(host, "/")).await.unwrap_or_else(|error| panic!("{host}: {error}"));
+    }
+    let error = send(&outbound, &receiver.url_at("nobody.test", "/secret")).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (Stage::Resolve, "no address is known for nobody.test"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_is_passed_over() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let silent = NameServer::start(|_, _| Says::Nothing).await;
+    let server = NameServer::start(|_, _| addresses(&["127.0.0.1"])).await;
+    let sources = server.sources(&format!("options timeout:1\nnameserver {}\n", silent.address));
+    send(&outbound(OutboundConfig { names: sources, ..config() }), &receiver.url_at("h.test", "/")).await.unwrap();
+    assert_eq!((silent.asked("h.test"), server.asked("h.test")), (1, 1));
+}
+
+#[tokio::test]
+async fn an_answer_is_believed_for_its_time_and_serves_longer_when_no_server_answers() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let server = NameServer::start(|name, before| match (name, before) {
+        ("short.test", _) => Says::Addresses(ips(&["127.0.0.1"]), 0),
+        ("week.test", _) => Says::Addresses(ips(&["127.0.0.1"]), 604_800),
+        (_, 0) => Says::Addresses(ips(&["127.0.0.1"]), 60),
+        _ => Says::Trouble(2),
+    })
+    .await;
+    let (outbound, clock) = with_clock(OutboundConfig { names: server.sources("options attempts:1\n"), ..config() });
+    // Name, after how many seconds, how often the server has been asked in all.
+    for (name, after, asked) in [
+        ("short.test", 0, 1),
+        ("short.test", 4, 1),
+        ("short.test", 2, 2),
+        ("week.test", 0, 1),
+        ("week.test", 299, 1),
+        ("week.test", 2, 2),
+        ("lost.test", 0, 1),
+        ("lost.test", 59, 1),
+        ("lost.test", 2, 2),
+        ("lost.test", 3590, 3),
+    ] {
+        clock.advance_secs(after);
+        // A kept connection would need no name.
+        let other = Receiver::start([Act::status(200)]).await;
+        send(&outbound, &other.url_at(name, "/")).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(server.asked(name), asked, "{name} after {after}");
+    }
+    clock.advance_secs(20);
+    let error = send(&outbound, &receiver.url_at("lost.test", "/")).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (Stage::Resolve, "no name server answers that is asked for lost.test"));
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_address_is_judged_by_the_one_that_is_connected_to() {
+    // 192.0.2.1 reaches nobody: the first request fails to connect, which shows that it was permitted.
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let server = NameServer::start(|name, before| match (name, before) {
+        ("rebind.test", 0) => Says::Addresses(ips(&["192.0.2.1"]), 0),
+        ("mixed.test", _) => addresses(&["127.0.0.1", "169.254.169.254"]),
+        ("alias.test", _) => Says::Alias("localhost", ips(&["127.0.0.1"])),
+        ("mapped.test", _) => addresses(&["::ffff:127.0.0.1"]),
+        _ => Says::Addresses(ips(&["127.0.0.1"]), 0),
+    })
+    .await;
+    let (outbound, clock) = with_clock(OutboundConfig { names: server.sources(""), ..config() });
+    let request = |host: &str| {
+        let mut request = post(&receiver.url_at(host, "/"), "x");
+        request.within = std::time::Duration::from_secs(1);
+        request
+    };
+    let first = outbound.http(request("rebind.test"), Trust::Api).await.unwrap_err();
+    assert_ne!(first.stage, Stage::Refused, "{first}");
+    clock.advance_secs(6);
+    for host in
+        ["rebind.test", "mixed.test", "alias.test", "mapped.test", "localhost", "a.localhost", "127.0.0.1", "[::1]", "[::ffff:7f00:1]"]
+    {
+        let error = outbound.http(request(host), Trust::Api).await.unwrap_err();
+        assert_eq!(error.stage, Stage::Refused, "{host}: {error}");
+        assert!(words(&error).contains("--outbound-allow"), "{host}: {error}");
+    }
+    assert!(receiver.seen().is_empty());
+    assert_eq!(
+        words(&outbound.http(request("alias.test"), Trust::Api).await.unwrap_err()),
+        "127.0.0.1, the address of alias.test, is a loopback address: a channel made through the API reaches it if the server is started \
+         with --outbound-allow 127.0.0.1"
+    );
+    // The same names serve the operator.
+    outbound.http(request("rebind.test"), Trust::Operator).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_servers_do_not_know_the_system_may() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let server = NameServer::start(|_, _| Says::Unknown).await;
+    let sources = server.sources("");
+    let script =
+        "#!/bin/sh\n[ \"$1 $2\" = 'ahosts box.local' ] && printf '127.0.0.1 STREAM box\\n127.0.0.1 DGRAM\\nfe80::1%%eth0 RAW\\n'\n";
+    std::fs::write(&sources.getent, script).unwrap();
+    std::fs::set_permissions(&sources.getent, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let outbound = outbound(OutboundConfig { names: sources, ..config() });
+    send(&outbound, &receiver.url_at("box.local", "/")).await.unwrap();
+    assert_eq!(send(&outbound, &receiver.url_at("other.local", "/")).await.unwrap_err().stage, Stage::Resolve);
+}
+
+#[tokio::test]
+async fn a_file_of_names_that_changes_counts_at_once() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let server = NameServer::start(|_, _| Says::Unknown).await;
+    let sources = server.sources("");
+    let (hosts, resolv_conf) = (sources.hosts.clone(), sources.resolv_conf.clone());
+    let (outbound, clock) = with_clock(OutboundConfig { names: sources, ..config() });
+    let url = receiver.url_at("box.test", "/");
+    assert!(send(&outbound, &url).await.is_err());
+    let other = NameServer::start(|_, _| Says::Addresses(ips(&["127.0.0.1"]), 0)).await;
+    std::fs::write(&resolv_conf, format!("nameserver {}\n", other.address)).unwrap();
+    send(&outbound, &url).await.unwrap();
+    // A name in the file wins over every server.
+    std::fs::write(&hosts, "127.0.0.9 box.test\n").unwrap();
+    clock.advance_secs(21);
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Connect);
+}

@@ -1,0 +1,105 @@
+//! Proxies on the way out.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use overdue::outbound::{CertificatePin, OutboundConfig, ProxyChoice, Stage, Trust};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{config, outbound, post, send, words};
+use crate::support::certificates::Authority;
+use crate::support::receiver::{Act, Receiver};
+
+/// A proxy that leads to one place, whatever it is asked for. It speaks CONNECT or SOCKS5.
+async fn proxy(to: SocketAddr, refuses: bool) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let record = Arc::clone(&seen);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let record = Arc::clone(&record);
+            tokio::spawn(async move {
+                let mut bytes = [0; 1024];
+                let length = stream.read(&mut bytes).await.unwrap();
+                if bytes[0] == 5 {
+                    stream.write_all(&[5, 0]).await.unwrap();
+                    let length = stream.read(&mut bytes).await.unwrap();
+                    record.lock().unwrap().push(format!("{:?}", &bytes[..length]));
+                    stream.write_all(&[5, u8::from(refuses), 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+                } else {
+                    record.lock().unwrap().push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+                    stream.write_all(if refuses { b"HTTP/1.1 403 no\r\n\r\n" } else { b"HTTP/1.1 200 yes\r\n\r\n" }).await.unwrap();
+                }
+                let mut there = TcpStream::connect(to).await.unwrap();
+                let _ = copy_bidirectional(&mut stream, &mut there).await;
+            });
+        }
+    });
+    (address, seen)
+}
+
+fn through(url: &str) -> OutboundConfig {
+    OutboundConfig { proxy: ProxyChoice::parse(url).unwrap(), ..config() }
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel() {
+    let shown = Authority::new().issue("h.test");
+    let receiver = Receiver::start_tls([Act::status(200)], shown.acceptor.clone()).await;
+    let request = || {
+        let mut request = post("https://h.test/secret", "x");
+        request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+        request
+    };
+    let (address, seen) = proxy(receiver.address, false).await;
+    // Names are the proxy's to look up.
+    let answer = outbound(through(&format!("http://ann:pass@{address}"))).http(request(), Trust::Api).await.unwrap();
+    assert_eq!((answer.status, receiver.seen()[0].target.as_str()), (200, "/secret"));
+    assert_eq!(
+        seen.lock().unwrap()[0],
+        "CONNECT h.test:443 HTTP/1.1\r\nHost: h.test:443\r\nProxy-Authorization: Basic YW5uOnBhc3M=\r\n\r\n"
+    );
+
+    let (address, seen) = proxy(receiver.address, false).await;
+    assert_eq!(outbound(through(&format!("socks5://{address}"))).http(request(), Trust::Api).await.unwrap().status, 200);
+    assert_eq!(seen.lock().unwrap()[0], format!("{:?}", [&[5, 1, 0, 3, 6], &b"h.test"[..], &[1, 187]].concat()));
+
+    for scheme in ["http", "socks5h"] {
+        let (address, _) = proxy(receiver.address, true).await;
+        let error = outbound(through(&format!("{scheme}://ann:secret@{address}"))).http(request(), Trust::Api).await.unwrap_err();
+        assert_eq!((error.stage, error.doubtful), (Stage::Proxy, false));
+        assert!(words(&error).starts_with(&format!("the proxy {address} gives no connection to h.test:443: ")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn http_is_passed_on_by_its_whole_url() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let outbound = outbound(through(&format!("http://ann:pass@{}", receiver.address)));
+    assert_eq!(send(&outbound, "http://h.test:81/path?x").await.unwrap().status, 200);
+    let seen = &receiver.seen()[0];
+    assert_eq!((seen.target.as_str(), seen.header("host")), ("http://h.test:81/path?x", Some("h.test:81")));
+    assert_eq!(seen.header("proxy-authorization"), Some("Basic YW5uOnBhc3M="));
+}
+
+#[tokio::test]
+async fn an_address_is_judged_before_the_proxy_is_asked() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let outbound = outbound(through(&format!("http://{}", receiver.address)));
+    for url in ["http://127.0.0.1/", "http://[::ffff:169.254.169.254]/"] {
+        assert_eq!(outbound.http(post(url, "x"), Trust::Api).await.unwrap_err().stage, Stage::Refused);
+    }
+    assert!(receiver.seen().is_empty());
+    send(&outbound, "http://127.0.0.1/").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_gone_is_told_by_name() {
+    let error = send(&outbound(through("http://ann:secret@127.0.0.1:1")), "https://h.test/").await.unwrap_err();
+    assert_eq!(
+        (error.stage, words(&error).as_str()),
+        (Stage::Proxy, "the proxy cannot be reached: cannot connect to 127.0.0.1:1: nothing listens there")
+    );
+}

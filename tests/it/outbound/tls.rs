@@ -1,0 +1,98 @@
+//! Whom TLS trusts.
+
+use overdue::outbound::{CertificatePin, Outbound, OutboundConfig, Stage, Trust};
+
+use super::{config, outbound, post, send, with_clock, words};
+use crate::support::certificates::{Authority, Shown};
+use crate::support::receiver::{Act, Receiver};
+
+async fn show(shown: &Shown) -> Receiver {
+    Receiver::start_tls([Act::status(200)], shown.acceptor.clone()).await
+}
+
+#[tokio::test]
+async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
+    let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+    let outbound = outbound(OutboundConfig { ca_file: Some(authority.file(&directory)), ..config() });
+    let (named, addressed) = (show(&authority.issue("localhost")).await, show(&authority.issue("127.0.0.1")).await);
+    assert_eq!(send(&outbound, &named.url_at("localhost", "/")).await.unwrap().status, 200);
+    assert_eq!(send(&outbound, &addressed.url("/")).await.unwrap().status, 200);
+
+    let refused = async |receiver: &Receiver, host: &str| {
+        let error = send(&outbound, &receiver.url_at(host, "/secret")).await.unwrap_err();
+        assert_eq!((error.stage, error.doubtful), (Stage::Tls, false));
+        assert!(receiver.seen().is_empty());
+        words(&error)
+    };
+    let other = show(&authority.issue("example.org")).await;
+    assert_eq!(refused(&other, "localhost").await, "the certificate of localhost is made out for another name");
+    let expired = show(&authority.issue_expired("localhost")).await;
+    assert_eq!(refused(&expired, "localhost").await, "the certificate of localhost has expired");
+    let stranger = show(&Authority::new().issue("localhost")).await;
+    assert!(
+        refused(&stranger, "localhost").await.starts_with("the certificate of localhost is signed by nobody who is trusted: --ca-file")
+    );
+}
+
+#[tokio::test]
+async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other() {
+    let shown = Authority::new().issue_expired("example.org");
+    let receiver = show(&shown).await;
+    let outbound = outbound(config());
+    let with = async |pin: &str| {
+        let mut request = post(&receiver.url("/"), "x");
+        request.pin = Some(CertificatePin::parse(pin).unwrap());
+        outbound.http(request, Trust::Operator).await
+    };
+    assert_eq!(with(&shown.pin).await.unwrap().status, 200);
+    let error = with(&Authority::new().issue("127.0.0.1").pin).await.unwrap_err();
+    assert_eq!((error.stage, words(&error).as_str()), (Stage::Tls, "the certificate of 127.0.0.1 is not the one that tls-pin names"));
+    // The connection that is kept was trusted for its pin alone.
+    assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap_err().stage, Stage::Tls);
+    assert_eq!(receiver.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn roots_are_read_again_but_not_often() {
+    let (old, new, directory) = (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
+    roots_that_change(&old, &new, &directory).await;
+    // It was made anew, and kept its name.
+    let (old, new, directory) = (Authority::named("home"), Authority::named("home"), tempfile::tempdir().unwrap());
+    roots_that_change(&old, &new, &directory).await;
+}
+
+async fn roots_that_change(old: &Authority, new: &Authority, directory: &tempfile::TempDir) {
+    let (outbound, clock) = with_clock(OutboundConfig { ca_file: Some(old.file(directory)), ..config() });
+    let receiver = show(&new.issue("localhost")).await;
+    let url = receiver.url_at("localhost", "/");
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Tls);
+    new.file(directory);
+    clock.advance_secs(599);
+    assert_eq!(send(&outbound, &url).await.unwrap_err().stage, Stage::Tls);
+    clock.advance_secs(2);
+    assert_eq!(send(&outbound, &url).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn https_is_not_left_for_http() {
+    let authority = Authority::new();
+    let shown = authority.issue("127.0.0.1");
+    let plain = Receiver::start([Act::status(200)]).await;
+    let receiver = Receiver::start_tls([Act::redirect(302, &plain.url("/"))], shown.acceptor.clone()).await;
+    let mut request = post(&receiver.url("/"), "x");
+    request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+    assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 302);
+    assert!(plain.seen().is_empty());
+}
+
+#[test]
+fn a_file_of_authorities_that_cannot_be_read_is_told_at_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("empty.pem");
+    std::fs::write(&path, "nothing").unwrap();
+    for (path, part) in [(path, "there is no CERTIFICATE section in it"), ("/nowhere/ca.pem".into(), "/nowhere/ca.pem")] {
+        let config = OutboundConfig { ca_file: Some(path), ..config() };
+        let error = Outbound::new(config, &overdue::clock::Clock::System, overdue::random::Random::System).err().unwrap().to_string();
+        assert!(error.starts_with("cannot read the certificates of ") && error.contains(part), "{error}");
+    }
+}

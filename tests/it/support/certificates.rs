@@ -1,0 +1,72 @@
+//! A certificate authority of the test's own, and what it signs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use sha2::{Digest as _, Sha256};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A certificate that a server shows.
+pub struct Shown {
+    pub acceptor: TlsAcceptor,
+    /// What `tls-pin` says of it.
+    pub pin: String,
+}
+
+impl Authority {
+    /// An authority of a name that no other has.
+    pub fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        Self::named(&format!("authority {}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub fn named(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// A file for `--ca-file`.
+    pub fn file(&self, directory: &tempfile::TempDir) -> PathBuf {
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, &self.pem).unwrap();
+        path
+    }
+
+    /// A certificate for a name or an address.
+    pub fn issue(&self, name: &str) -> Shown {
+        self.sign(&CertificateParams::new(vec![name.to_owned()]).unwrap())
+    }
+
+    /// One that was good until 2020.
+    pub fn issue_expired(&self, name: &str) -> Shown {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Shown {
+        let key = KeyPair::generate().unwrap();
+        let certificate: CertificateDer<'static> = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let pin = Sha256::digest(&certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate], private))
+            .unwrap();
+        Shown { acceptor: TlsAcceptor::from(Arc::new(config)), pin: format!("sha256:{pin}") }
+    }
+}

@@ -1,0 +1,149 @@
+//! An SMTP server that records what it is sent and replies as a script says.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// How the server differs from one that takes everything and offers nothing.
+#[derive(Clone, Default)]
+pub struct MailScript {
+    /// What EHLO offers, before and after TLS.
+    pub offers: Vec<&'static str>,
+    pub offers_after_tls: Vec<&'static str>,
+    pub tls: Option<TlsAcceptor>,
+    /// TLS from the beginning.
+    pub implicit: bool,
+    /// Replies to lines that begin like this, in place of the usual ones, so many times. An empty reply ends the connection.
+    pub replies: Vec<(&'static str, &'static str, usize)>,
+}
+
+/// The server. It ends with the test's runtime.
+pub struct MailReceiver {
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+struct Play {
+    script: Mutex<MailScript>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl MailReceiver {
+    pub async fn start(script: MailScript) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
+        let play = Arc::new(Play { script: Mutex::new(script), seen: Arc::clone(&server.seen) });
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let play = Arc::clone(&play);
+                tokio::spawn(async move {
+                    play.say("(connection)");
+                    let (tls, implicit) = play.tls();
+                    match (tls, implicit) {
+                        (Some(tls), true) => play.session(tls.accept(stream).await.ok()?, true, true).await.map(drop),
+                        _ => play.plain(stream).await,
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    /// All lines that came, those of messages too, and `(connection)` for each connection.
+    pub fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn count(&self, start: &str) -> usize {
+        self.seen().iter().filter(|line| line.starts_with(start)).count()
+    }
+}
+
+impl Play {
+    fn tls(&self) -> (Option<TlsAcceptor>, bool) {
+        let script = self.script.lock().unwrap();
+        (script.tls.clone(), script.implicit)
+    }
+
+    fn say(&self, line: &str) {
+        self.seen.lock().unwrap().push(line.to_owned());
+    }
+
+    async fn plain(&self, stream: tokio::net::TcpStream) -> Option<()> {
+        if let Some(stream) = self.session(stream, false, true).await? {
+            let tls = self.tls().0?;
+            self.session(tls.accept(stream).await.ok()?, true, false).await?;
+        }
+        Some(())
+    }
+
+    /// The words of the script to such a line, if it still has any.
+    fn scripted(&self, line: &str) -> Option<&'static str> {
+        let mut script = self.script.lock().unwrap();
+        let reply = script.replies.iter_mut().find(|(start, _, times)| *times > 0 && line.starts_with(start))?;
+        reply.2 -= 1;
+        Some(reply.1)
+    }
+
+    /// Serves a connection to its end, or to STARTTLS: then the connection is returned.
+    async fn session<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T, tls: bool, greet: bool) -> Option<Option<T>> {
+        let mut stream = BufReader::new(stream);
+        if greet {
+            let greeting = self.scripted("(greeting)").unwrap_or("220 test");
+            stream.write_all(format!("{greeting}\r\n").as_bytes()).await.ok()?;
+            stream.flush().await.ok()?;
+        }
+        let (mut data, mut login) = (false, 0);
+        loop {
+            let mut line = Vec::new();
+            if stream.read_until(b'\n', &mut line).await.ok()? == 0 {
+                return None;
+            }
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            self.say(line);
+            if data && line != "." {
+                continue;
+            }
+            let scripted = self.scripted(if data { "(message)" } else { line });
+            let usual = match line.split(' ').next().unwrap() {
+                "." if data => "250 2.0.0 taken".to_owned(),
+                _ if login > 0 => {
+                    login -= 1;
+                    if login == 0 { "235 welcome".to_owned() } else { "334 UGFzc3dvcmQ6".to_owned() }
+                }
+                "EHLO" => {
+                    let script = self.script.lock().unwrap();
+                    let offers = if tls && !script.implicit { &script.offers_after_tls } else { &script.offers };
+                    let lines: String = offers.iter().map(|offer| format!("250-{offer}\r\n")).collect();
+                    format!("250-test\r\n{lines}250 HELP")
+                }
+                "STARTTLS" => "220 go on".to_owned(),
+                "AUTH" if line == "AUTH LOGIN" => {
+                    login = 2;
+                    "334 VXNlcm5hbWU6".to_owned()
+                }
+                "AUTH" => "235 welcome".to_owned(),
+                "DATA" => "354 go on".to_owned(),
+                _ => "250 fine".to_owned(),
+            };
+            let reply = scripted.map_or(usual, str::to_owned);
+            data = line == "DATA" && reply.starts_with("354");
+            if reply.is_empty() {
+                return None;
+            }
+            stream.write_all(format!("{reply}\r\n").as_bytes()).await.ok()?;
+            stream.flush().await.ok()?;
+            if line == "STARTTLS" && reply.starts_with("220") {
+                return Some(Some(stream.into_inner()));
+            }
+            if line == "QUIT" {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A name server that answers as a script says, by UDP and TCP on one port.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use overdue::outbound::NameSources;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UdpSocket};
+
+/// What it says of a name.
+#[derive(Clone, Debug)]
+pub enum Says {
+    /// These addresses, for so many seconds.
+    Addresses(Vec<IpAddr>, u32),
+    /// The name stands for another, which has these addresses.
+    Alias(&'static str, Vec<IpAddr>),
+    /// The same by TCP alone: UDP says that it did not fit.
+    Long(Vec<IpAddr>),
+    /// There is no such name.
+    Unknown,
+    /// A code of trouble, such as 2 for SERVFAIL.
+    Trouble(u8),
+    Nothing,
+}
+
+pub fn addresses(texts: &[&str]) -> Says {
+    Says::Addresses(ips(texts), 60)
+}
+
+pub fn ips(texts: &[&str]) -> Vec<IpAddr> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// The server. It ends with the test's runtime.
+pub struct NameServer {
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<(String, bool)>>>,
+    directory: tempfile::TempDir,
+}
+
+impl NameServer {
+    /// `says` is asked about each name, in lower case, and with how often it has been asked about before, by either protocol.
+    pub async fn start(says: impl Fn(&str, usize) -> Says + Send + Sync + 'static) -> Self {
+        let (udp, tcp) = loop {
+            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
+                break (udp, tcp);
+            }
+        };
+        let server = Self { address: udp.local_addr().unwrap(), asked: Arc::default(), directory: tempfile::tempdir().unwrap() };
+        let asked = Arc::clone(&server.asked);
+        let answer = Arc::new(move |query: &[u8], tcp: bool| {
+            let (name, kind) = question(query);
+            let mut asked = asked.lock().unwrap();
+            // A name is asked about for both kinds of address: that is once.
+            let before = asked.iter().filter(|(own, is_v4)| *own == name && *is_v4 == (kind == 1)).count();
+            asked.push((name.clone(), kind == 1));
+            answer(query, kind, &says(&name, before), tcp)
+        });
+        let by_tcp = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let mut buffer = [0; 512];
+            loop {
+                let (length, from) = udp.recv_from(&mut buffer).await.unwrap();
+                if let Some(answer) = answer(&buffer[..length], false) {
+                    // Somebody else's words come first, and count for nothing.
+                    let mut forged = answer.clone();
+                    forged[1] ^= 1;
+                    udp.send_to(&forged, from).await.unwrap();
+                    udp.send_to(&answer, from).await.unwrap();
+                }
+            }
+        });
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = tcp.accept().await.unwrap();
+                let mut query = vec![0; stream.read_u16().await.unwrap().into()];
+                stream.read_exact(&mut query).await.unwrap();
+                let answer = by_tcp(&query, true).unwrap();
+                stream.write_u16(answer.len().try_into().unwrap()).await.unwrap();
+                stream.write_all(&answer).await.unwrap();
+            }
+        });
+        server
+    }
+
+    /// Sources that name this server, behind others that may be named first, and a hosts file that is empty.
+    pub fn sources(&self, resolv_conf: &str) -> NameSources {
+        let path = |name: &str| -> PathBuf { self.directory.path().join(name) };
+        std::fs::write(path("hosts"), "").unwrap();
+        std::fs::write(path("resolv.conf"), format!("{resolv_conf}nameserver {}\n", self.address)).unwrap();
+        NameSources { hosts: path("hosts"), resolv_conf: path("resolv.conf"), getent: path("getent").into() }
+    }
+
+    /// How often the name was asked about, for its IPv4 addresses.
+    pub fn asked(&self, name: &str) -> usize {
+        self.asked.lock().unwrap().iter().filter(|(own, is_v4)| own == name && *is_v4).count()
+    }
+}
+
+/// The name and the kind that a query asks for.
+fn question(query: &[u8]) -> (String, u16) {
+    let mut labels = Vec::new();
+    let mut at = 12;
+    while query[at] != 0 {
+        let end = at + 1 + usize::from(query[at]);
+        labels.push(String::from_utf8(query[at + 1..end].to_ascii_lowercase()).unwrap());
+        at = end;
+    }
+    (labels.join("."), u16::from_be_bytes([query[at + 1], query[at + 2]]))
+}
+
+/// An answer as bytes (RFC 1035).
+fn answer(query: &[u8], kind: u16, says: &Says, tcp: bool) -> Option<Vec<u8>> {
+    let (records, code, cut) = match says {
+        Says::Addresses(addresses, ttl) => (of_kind(kind, addresses, *ttl, &[0xc0, 12]), 0, false),
+        Says::Alias(name, addresses) => {
+            let name: Vec<u8> = name.split('.').chain([""]).flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+            let alias = record(&[0xc0, 12], 5, 60, &name);
+            ([vec![alias], of_kind(kind, addresses, 60, &name)].concat(), 0, false)
+        }
+        Says::Long(_) if !tcp => (Vec::new(), 0, true),
+        Says::Long(addresses) => (of_kind(kind, addresses, 60, &[0xc0, 12]), 0, false),
+        Says::Unknown => (Vec::new(), 3, false),
+        Says::Trouble(code) => (Vec::new(), *code, false),
+        Says::Nothing => return None,
+    };
+    let flags = 0x8180 | u16::from(cut) << 9 | u16::from(code);
+    let mut bytes = query[..2].to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend([0, 1]);
+    bytes.extend((records.len() as u16).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(&query[12..]);
+    bytes.extend(records.concat());
+    Some(bytes)
+}
+
+fn of_kind(kind: u16, addresses: &[IpAddr], ttl: u32, name: &[u8]) -> Vec<Vec<u8>> {
+    let mut records = Vec::new();
+    for address in addresses {
+        match address {
+            IpAddr::V4(address) if kind == 1 => records.push(record(name, kind, ttl, &address.octets())),
+            IpAddr::V6(address) if kind == 28 => records.push(record(name, kind, ttl, &address.octets())),
+            _ => {}
+        }
+    }
+    records
+}
+
+fn record(name: &[u8], kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = name.to_vec();
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend([0, 1]);
+    bytes.extend(ttl.to_be_bytes());
+    bytes.extend((data.len() as u16).to_be_bytes());
+    bytes.extend(data);
+    bytes
+}

@@ -1,0 +1,226 @@
+//! An HTTP server that records what it is sent and answers as a script says, also in ways that no server should.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: String,
+    /// What stood in the request line behind the method.
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// The number of its connection, from 0.
+    pub connection: usize,
+}
+
+impl Seen {
+    /// A header; its name is given in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+/// What is done with a request that has come whole.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Answer(Reply),
+    /// These bytes, whatever they are, and the end of the connection.
+    Raw(&'static [u8]),
+    /// The end of the connection, without a word.
+    Reset,
+    /// Nothing, until whoever asks goes away.
+    Silence,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    /// How long it waits before the head and before the body.
+    pub wait: Duration,
+    pub wait_for_body: Duration,
+    /// The body goes on for ever.
+    pub endless: bool,
+}
+
+impl Act {
+    pub fn status(status: u16) -> Self {
+        Self::Answer(Reply { status, ..Reply::default() })
+    }
+
+    pub fn redirect(status: u16, location: &str) -> Self {
+        Self::Answer(Reply { status, headers: vec![("Location", location.to_owned())], ..Reply::default() })
+    }
+}
+
+/// The server. It ends with the test's runtime.
+pub struct Receiver {
+    pub address: SocketAddr,
+    scheme: &'static str,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    arrived: Arc<Notify>,
+}
+
+struct Script {
+    acts: Vec<Act>,
+    tls: Option<TlsAcceptor>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    arrived: Arc<Notify>,
+}
+
+impl Receiver {
+    /// Answers the first request by the first act and so on; the last one is for all that follow.
+    pub async fn start(acts: impl Into<Vec<Act>>) -> Self {
+        Self::begin(acts.into(), None).await
+    }
+
+    pub async fn start_tls(acts: impl Into<Vec<Act>>, tls: TlsAcceptor) -> Self {
+        Self::begin(acts.into(), Some(tls)).await
+    }
+
+    async fn begin(acts: Vec<Act>, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let receiver = Self {
+            address: listener.local_addr().unwrap(),
+            scheme: if tls.is_some() { "https" } else { "http" },
+            seen: Arc::default(),
+            arrived: Arc::default(),
+        };
+        let script = Arc::new(Script { acts, tls, seen: Arc::clone(&receiver.seen), arrived: Arc::clone(&receiver.arrived) });
+        tokio::spawn(async move {
+            for connection in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let script = Arc::clone(&script);
+                tokio::spawn(async move {
+                    match script.tls.clone() {
+                        None => script.play(stream, connection).await,
+                        Some(tls) => match tls.accept(stream).await {
+                            Ok(stream) => script.play(stream, connection).await,
+                            Err(_) => None,
+                        },
+                    }
+                });
+            }
+        });
+        receiver
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}://{}{path}", self.scheme, self.address)
+    }
+
+    /// The same with another host in place of the address.
+    pub fn url_at(&self, host: &str, path: &str) -> String {
+        format!("{}://{host}:{}{path}", self.scheme, self.address.port())
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests have come, and returns all.
+    pub async fn wait_for(&self, count: usize) -> Vec<Seen> {
+        let all = async {
+            loop {
+                let arrived = self.arrived.notified();
+                if self.seen().len() >= count {
+                    return self.seen();
+                }
+                arrived.await;
+            }
+        };
+        timeout(PATIENCE, all).await.unwrap_or_else(|_| panic!("{count} requests were expected: {:?}", self.seen()))
+    }
+}
+
+impl Script {
+    /// Serves a connection to its end.
+    async fn play(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, connection: usize) -> Option<()> {
+        loop {
+            let seen = read(&mut stream, connection).await?;
+            let act = {
+                let mut all = self.seen.lock().unwrap();
+                all.push(seen);
+                self.acts[(all.len() - 1).min(self.acts.len() - 1)].clone()
+            };
+            self.arrived.notify_waiters();
+            match act {
+                Act::Answer(reply) => reply.write(&mut stream).await?,
+                Act::Raw(bytes) => {
+                    stream.write_all(bytes).await.ok()?;
+                    return stream.shutdown().await.ok();
+                }
+                Act::Reset => return None,
+                Act::Silence => {
+                    let _ = stream.read(&mut [0]).await;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl Reply {
+    async fn write(&self, stream: &mut (impl AsyncWrite + Unpin)) -> Option<()> {
+        sleep(self.wait).await;
+        let mut head = format!("HTTP/1.1 {} whatever\r\n", self.status);
+        self.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        if !self.endless && self.status != 204 {
+            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.ok()?;
+        sleep(self.wait_for_body).await;
+        stream.write_all(&self.body).await.ok()?;
+        if self.endless {
+            while stream.write_all(&[b'x'; 1000]).await.is_ok() {}
+            return None;
+        }
+        stream.flush().await.ok()
+    }
+}
+
+/// Reads a request; `None` at the end of the connection.
+async fn read(stream: &mut (impl AsyncRead + Unpin), connection: usize) -> Option<Seen> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    // Latin-1, as headers are.
+    let text: String = bytes[..head].iter().map(|byte| char::from(*byte)).collect();
+    let mut lines = text.lines();
+    let mut words = lines.next()?.split(' ').map(str::to_owned);
+    let (method, target) = (words.next()?, words.next()?);
+    let headers: Vec<_> =
+        lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
+    let mut seen = Seen { method, target, headers, body: bytes.split_off(head), connection };
+    let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+    while seen.body.len() < length {
+        if stream.read_buf(&mut seen.body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(seen)
+}
