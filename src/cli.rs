@@ -41,7 +41,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the server
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Make, list, change and delete projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
@@ -139,7 +139,10 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
     let Cli { data, command } = cli;
     let data = || data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage);
     match command {
-        Command::Serve(args) => crate::serve::run(args.config(data()?, program)).map_err(Failure::other),
+        Command::Serve(args) => {
+            let config = args.config(data()?, program).map_err(Failure::usage)?;
+            crate::serve::run(config).map_err(Failure::other)
+        }
         Command::Project(command) => {
             let data = data()?;
             command.confirm(|request| reply(&data, request))?;

@@ -17,9 +17,12 @@ use tracing::level_filters::LevelFilter;
 
 use crate::admin;
 use crate::blocking_threads::BlockingThreads;
+use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{ApiRate, BaseUrl};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::random::Random;
 use crate::smtp::address::Domain;
 use crate::store::Medium;
 use doors::Doors;
@@ -63,6 +66,8 @@ pub struct Config {
     pub ping_body_limit: usize,
     /// Pings by mail, if they are taken.
     pub mail: Option<Mail>,
+    /// What is sent to others, and how.
+    pub outbound: OutboundConfig,
     /// What is logged.
     pub log: LevelFilter,
 }
@@ -89,6 +94,8 @@ pub struct CertificateFiles {
 pub fn run(config: Config) -> Result<(), ServeError> {
     let _log = Log::begin(config.log).map_err(ServeError::System)?;
     open_files::raise();
+    // A file that a flag names and that cannot be read is told before anything is made.
+    Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     signals::outlive(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port makes none.
@@ -204,6 +211,7 @@ mod tests {
             connections_per_address: 1,
             ping_body_limit: 0,
             mail: None,
+            outbound: OutboundConfig::default(),
             log: LevelFilter::OFF,
         };
         let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();

@@ -1,5 +1,7 @@
 //! `overdue serve`: its flags.
 
+mod outbound;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,7 @@ use super::shared::{ANY_U32, number};
 use crate::http::{ApiRate, BaseUrl};
 use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
+use outbound::OutboundFlags;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -48,6 +51,9 @@ pub(super) struct ServeArgs {
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
+
+    #[command(flatten)]
+    outbound: OutboundFlags,
 }
 
 #[derive(Args)]
@@ -80,9 +86,9 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 }
 
 impl ServeArgs {
-    /// What the server works with.
-    pub(super) fn config(self, data: PathBuf, program: &Path) -> Config {
-        Config {
+    /// What the server works with, or what is wrong with the flags together.
+    pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<Config, &'static str> {
+        Ok(Config {
             data,
             program: program.into(),
             listen: self.listen,
@@ -93,8 +99,9 @@ impl ServeArgs {
             api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
             connections_per_address: self.connections_per_address as usize,
             mail: self.mail.config(),
+            outbound: self.outbound.config()?,
             log: self.log,
-        }
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use crate::admin;
 use crate::http::BaseUrlError;
+use crate::outbound::OutboundError;
 use crate::smtp::CertificateError;
 use crate::store::StoreError;
 
@@ -20,6 +21,8 @@ pub enum ServeError {
     Certificate(CertificateError),
     /// The base URL that follows from an address is none.
     BaseUrl(BaseUrlError),
+    /// A file that says how to send to others cannot be used.
+    Outbound(OutboundError),
     /// There is no admin socket.
     Admin(admin::SocketError),
     /// The first project could not be made.
@@ -43,6 +46,7 @@ impl fmt::Display for ServeError {
             Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
             Self::Certificate(error) => error.fmt(f),
             Self::BaseUrl(error) => error.fmt(f),
+            Self::Outbound(error) => error.fmt(f),
             Self::Admin(error) => error.fmt(f),
             Self::FirstStart(reason) => write!(f, "cannot make the first project: {reason}"),
             Self::System(error) => write!(f, "the system refused what a server needs: {error}"),

@@ -31,6 +31,20 @@ fn errors_are_one_line_on_standard_error() {
         (vec!["serve", "--trusted-proxy", "10.0.0.0/33"], 2, "give a network or an address"),
         (vec!["serve", "--ping-body-limit", "10000001"], 2, "give a whole number from 0 to 10000000"),
         (vec!["serve", "--api-rate", "-1"], 2, "give a whole number from 0"),
+        (vec!["serve", "--outbound", "all"], 2, "give private or public"),
+        (vec!["serve", "--outbound-allow", "box"], 2, "give a network or an address"),
+        (vec!["serve", "--outbound-proxy", "https://box"], 2, "give none, http://HOST:PORT"),
+        (vec!["serve", "--send-per-host", "0"], 2, "give a whole number from 1 to 64"),
+        (vec!["serve", "--mail-server", "smtps://box"], 2, "--mail-from <ADDRESS>"),
+        (vec!["serve", "--mail-server", "box", "--mail-from", "a@b"], 2, "give smtps://USER@HOST (TLS)"),
+        (vec!["serve", "--mail-server", "smtps://box", "--mail-from", "a"], 2, "give an address, as in alerts@example.org"),
+        (vec!["serve", "--mail-server", "smtps://me@box", "--mail-from", "a@b"], 2, "--mail-password-file names a file"),
+        (
+            vec!["serve", "--mail-server", "smtps://me@box", "--mail-from", "a@b", "--mail-password-file", "/nowhere/x"],
+            1,
+            "cannot read the password of the mail server from /nowhere/x",
+        ),
+        (vec!["serve", "--ca-file", "/nowhere/ca.pem"], 1, "cannot read the certificates of /nowhere/ca.pem"),
         (vec!["serve", "--log", "loud"], 2, "expected one of"),
     ];
     for (words, status, part) in cases {
@@ -45,7 +59,10 @@ fn errors_are_one_line_on_standard_error() {
 #[test]
 fn help_goes_to_standard_output_and_names_the_variables() {
     for (words, variables) in [
-        (&["serve"][..], &["OVERDUE_LISTEN", "OVERDUE_BASE_URL", "OVERDUE_TRUSTED_PROXY", "OVERDUE_API_RATE", "OVERDUE_LOG"][..]),
+        (
+            &["serve"][..],
+            &["OVERDUE_LISTEN", "OVERDUE_BASE_URL", "OVERDUE_TRUSTED_PROXY", "OVERDUE_API_RATE", "OVERDUE_LOG", "OVERDUE_MAIL_SERVER"][..],
+        ),
         (&["project", "create"], &["OVERDUE_CHECK_LIMIT", "OVERDUE_PING_LOG_LIMIT"]),
         (&["key", "create"], &["OVERDUE_PROJECT", "OVERDUE_ACCESS"]),
         (&["channel", "create"], &["OVERDUE_KIND", "OVERDUE_NAME", "OVERDUE_SET", "OVERDUE_SET_FILE"]),
