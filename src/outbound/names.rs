@@ -142,7 +142,8 @@ impl Names {
         let run = async {
             let _permit = self.getent.acquire().await.ok()?;
             let mut command = Command::new(&self.sources.getent);
-            // A host's name never begins with a dash.
+            // It needs nothing of the environment but the way to it, and a host's name never begins with a dash.
+            command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
             command.args(["ahosts", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
             let mut child = command.spawn().ok()?;
             let mut printed = String::new();
