@@ -40,6 +40,7 @@ mod names;
 mod pool;
 mod proxy;
 mod tls;
+mod tunnel;
 mod url;
 
 /// How much is sent to one host and port at once, unless the operator says otherwise.

@@ -1,20 +1,14 @@
 //! Proxies on the way out: which request goes through which, and how they are asked for a connection.
 
-use std::future::{Ready, ready};
-use std::io;
-use std::task::{Context, Poll};
-
 use hyper::Uri;
 use hyper::header::HeaderValue;
-use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tower_service::Service;
 
 use super::dial::TLS_TIME;
 use super::error::{SendError, Stage};
+use super::tunnel;
 use super::url::{Place, Url};
 
 /// Through which proxy requests go. It has no `Debug`: the URL of a proxy may hold a password.
@@ -59,12 +53,10 @@ pub(super) enum Proxy {
     /// By CONNECT, or by the whole URL where that is not secret anyway.
     Http {
         place: Place,
-        uri: Uri,
         authorization: Option<HeaderValue>,
     },
     Socks5 {
         place: Place,
-        uri: Uri,
         user: Option<(String, String)>,
     },
 }
@@ -95,8 +87,8 @@ impl Proxy {
     fn read(uri: &Uri, authorization: Option<HeaderValue>, user: Option<(String, String)>) -> Option<Self> {
         let place = |port| Place::read(uri.authority()?, port);
         match uri.scheme_str()? {
-            "http" => Some(Self::Http { place: place(80)?, uri: uri.clone(), authorization }),
-            "socks5" | "socks5h" => Some(Self::Socks5 { place: place(1080)?, uri: uri.clone(), user }),
+            "http" => Some(Self::Http { place: place(80)?, authorization }),
+            "socks5" | "socks5h" => Some(Self::Socks5 { place: place(1080)?, user }),
             _ => None,
         }
     }
@@ -114,46 +106,14 @@ impl Proxy {
 
     /// Has the proxy connect to a place. What the stream carries from then on is between that place and us.
     pub(super) async fn tunnel(self, stream: TcpStream, to: &Place) -> Result<TcpStream, SendError> {
-        let told = |why: String| SendError::new(Stage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.place()));
-        let target = Uri::try_from(format!("https://{to}/")).map_err(|error| told(error.to_string()))?;
-        let only = Only(Some(stream));
         let asked = async {
             match &self {
-                Self::Http { uri, authorization, .. } => {
-                    let mut tunnel = Tunnel::new(uri.clone(), only);
-                    if let Some(authorization) = authorization {
-                        tunnel = tunnel.with_auth(authorization.clone());
-                    }
-                    tunnel.call(target).await.map_err(|error| error.to_string())
-                }
-                Self::Socks5 { uri, user, .. } => {
-                    let mut socks = SocksV5::new(uri.clone(), only);
-                    if let Some((user, password)) = user {
-                        socks = socks.with_auth(user.clone(), password.clone());
-                    }
-                    socks.call(target).await.map_err(|error| error.to_string())
-                }
+                Self::Http { authorization, .. } => tunnel::connect(stream, to, authorization.as_ref()).await,
+                Self::Socks5 { user, .. } => tunnel::socks5(stream, to, user.as_ref()).await,
             }
         };
-        let asked = timeout(TLS_TIME, asked).await.map_err(|_| told("it does not answer".into()))?;
-        asked.map(TokioIo::into_inner).map_err(told)
-    }
-}
-
-/// Gives the connection to the proxy, which is there already, to whoever asks for one.
-struct Only(Option<TcpStream>);
-
-impl Service<Uri> for Only {
-    type Response = TokioIo<TcpStream>;
-    type Error = io::Error;
-    type Future = Ready<io::Result<TokioIo<TcpStream>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        ready(self.0.take().map(TokioIo::new).ok_or_else(|| io::ErrorKind::NotConnected.into()))
+        let asked = timeout(TLS_TIME, asked).await.unwrap_or_else(|_| Err("it does not answer".into()));
+        asked.map_err(|why| SendError::new(Stage::Proxy, format!("the proxy {} gives no connection to {to}: {why}", self.place())))
     }
 }
 

@@ -24,7 +24,12 @@ async fn proxy(to: SocketAddr, refuses: bool) -> (SocketAddr, Arc<Mutex<Vec<Stri
                 let mut bytes = [0; 1024];
                 let length = stream.read(&mut bytes).await.unwrap();
                 if bytes[0] == 5 {
-                    stream.write_all(&[5, 0]).await.unwrap();
+                    stream.write_all(&[5, bytes[2]]).await.unwrap();
+                    if bytes[2] == 2 {
+                        let length = stream.read(&mut bytes).await.unwrap();
+                        record.lock().unwrap().push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+                        stream.write_all(&[1, 0]).await.unwrap();
+                    }
                     let length = stream.read(&mut bytes).await.unwrap();
                     record.lock().unwrap().push(format!("{:?}", &bytes[..length]));
                     stream.write_all(&[5, u8::from(refuses), 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
@@ -66,11 +71,18 @@ async fn https_goes_through_a_tunnel() {
     assert_eq!(outbound(through(&format!("socks5://{address}"))).http(request(), Trust::Api).await.unwrap().status, 200);
     assert_eq!(seen.lock().unwrap()[0], format!("{:?}", [&[5, 1, 0, 3, 6], &b"h.test"[..], &[1, 187]].concat()));
 
-    for scheme in ["http", "socks5h"] {
+    let (address, seen) = proxy(receiver.address, false).await;
+    let mut by_address = request();
+    by_address.url = "https://[2001:db8::1]:8443/".into();
+    assert_eq!(outbound(through(&format!("socks5h://ann:pass@{address}"))).http(by_address, Trust::Api).await.unwrap().status, 200);
+    assert_eq!(seen.lock().unwrap()[0], "\u{1}\u{3}ann\u{4}pass");
+    assert_eq!(seen.lock().unwrap()[1], format!("{:?}", [5, 1, 0, 4, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x20, 0xfb]));
+
+    for (scheme, why) in [("http", "it answered 403"), ("socks5h", "it failed")] {
         let (address, _) = proxy(receiver.address, true).await;
         let error = outbound(through(&format!("{scheme}://ann:secret@{address}"))).http(request(), Trust::Api).await.unwrap_err();
         assert_eq!((error.stage, error.doubtful), (Stage::Proxy, false));
-        assert!(words(&error).starts_with(&format!("the proxy {address} gives no connection to h.test:443: ")), "{error}");
+        assert_eq!(words(&error), format!("the proxy {address} gives no connection to h.test:443: {why}"));
     }
 }
 
