@@ -85,7 +85,7 @@ async fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let pids = directory.path().join("pids");
     let mut command =
         shell(format!("echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; true", pids.display()));
-    command.within = Duration::from_secs(1);
+    command.within = Duration::from_secs(2);
     assert_eq!(run(command).await, CommandEnd { how: Ended::TimedOut, stderr: "began".into() });
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2);

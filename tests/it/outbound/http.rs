@@ -97,13 +97,13 @@ async fn without_an_answer_it_is_doubtful_once_it_had_gone_out() {
     let outbound = outbound(config());
     let expected = [
         (Stage::Exchange, "127.0.0.1 closed the connection without an answer"),
-        (Stage::Timeout, "127.0.0.1 did not answer within 1 seconds"),
+        (Stage::Timeout, "127.0.0.1 did not answer within 2 seconds"),
         (Stage::Exchange, "127.0.0.1 answered with something that is not HTTP"),
         (Stage::Exchange, "127.0.0.1 closed the connection without an answer"),
     ];
     for (body, (stage, text)) in ["a", "", "b", "c"].into_iter().zip(expected) {
         let mut request = post(&receiver.url("/secret?secret"), body);
-        request.within = Duration::from_secs(1);
+        request.within = Duration::from_secs(2);
         let error = outbound.http(request, Trust::Operator).await.unwrap_err();
         assert_eq!((error.stage, error.doubtful, words(&error).as_str()), (stage, true, text));
     }

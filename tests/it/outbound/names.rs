@@ -1,8 +1,11 @@
 //! Names: what servers say of them, and whether what they say may be reached.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use overdue::outbound::{OutboundConfig, Stage, Trust};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::{config, outbound, post, send, with_clock, words};
 use crate::support::name_server::{NameServer, Says, addresses, ips};
@@ -38,6 +41,24 @@ async fn a_server_that_is_silent_is_passed_over() {
     let sources = server.sources(&format!("options timeout:1\nnameserver {}\n", silent.address));
     send(&outbound(OutboundConfig { names: sources, ..config() }), &receiver.url_at("h.test", "/")).await.unwrap();
     assert_eq!((silent.asked("h.test"), server.asked("h.test")), (1, 1));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_that_does_not_answer_holds_the_next_one_up_for_a_moment_only() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    // Whoever connects while the queue of a listener is full gets no answer at all.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 2], receiver.address.port()).into()).unwrap();
+    let full = socket.listen(1).unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) = timeout(Duration::from_millis(200), TcpStream::connect(full.local_addr().unwrap())).await {
+        queued.push(stream.unwrap());
+    }
+    let server = NameServer::start(|_, _| addresses(&["127.0.0.2", "127.0.0.1"])).await;
+    let mut request = post(&receiver.url_at("h.test", "/"), "x");
+    request.within = Duration::from_secs(3);
+    outbound(OutboundConfig { names: server.sources(""), ..config() }).http(request, Trust::Operator).await.unwrap();
 }
 
 #[tokio::test]
