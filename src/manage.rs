@@ -19,6 +19,7 @@ async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageErro
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
         Ok(Err(Refusal::NotFound)) => Err(ManageError::Gone),
+        Ok(Err(Refusal::Settings(error))) => Err(error.into()),
         Ok(Err(refusal)) => Err(ManageError::Refused(refusal)),
         Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
     }

@@ -4,6 +4,7 @@
 mod checks;
 
 use super::request::{ChannelRow, CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
+use crate::domain::channel::GivenSettings;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::Secret;
@@ -50,7 +51,7 @@ async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError
         }
         Request::SetChannel { project, channel, name, settings } => {
             let channel = find_channel(project, &channel)?;
-            manage::channel::set(handle, &channel, name, settings).await.map(|()| Reply::Done)
+            manage::channel::set(handle, channel.id, name, settings.map(GivenSettings::new)).await.map(|()| Reply::Done)
         }
         Request::DeleteChannel { project, channel } => {
             let channel = find_channel(project, &channel)?;

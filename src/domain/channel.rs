@@ -10,7 +10,7 @@ use std::fmt;
 use super::alert::Event;
 
 pub use field::{Field, Form, Need};
-pub use settings::{ChannelSettings, MASK, SettingsError};
+pub use settings::{ChannelSettings, GivenSettings, MASK, SettingsError};
 
 /// A kind of channel. There is one of each, in a file of its own below `kinds`.
 pub struct ChannelKind {

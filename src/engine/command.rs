@@ -6,7 +6,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::alert::{Away, OutboxRow};
-use crate::domain::channel::ChannelSettings;
+use crate::domain::channel::{ChannelSettings, GivenSettings, SettingsError};
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
@@ -67,8 +67,8 @@ pub enum Command {
         channel: ChannelId,
         /// Its new name.
         name: Option<ChannelName>,
-        /// Its new settings, in place of all it had.
-        settings: Option<ChannelSettings>,
+        /// Its new settings, in place of all it had; a mask in them keeps a secret that it has then.
+        settings: Option<GivenSettings>,
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
@@ -305,6 +305,8 @@ pub enum Refusal {
     NotPaused,
     /// A project of that name exists.
     ProjectNameTaken,
+    /// The channel does not take these settings in place of its own.
+    Settings(SettingsError),
     /// An empty item in a list of channels.
     EmptyChannel,
     /// No channel of the project fits.

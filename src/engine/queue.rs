@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 
 use super::command::{Answer, Command, Signal, Unavailable};
 use super::replies::RouteId;
-use crate::domain::channel::ChannelSettings;
 use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
@@ -132,8 +131,8 @@ impl Queue {
     }
 }
 
-fn settings_weight(settings: &ChannelSettings) -> usize {
-    settings.pairs().map(|(key, value)| key.len() + value.len()).sum()
+fn pairs_weight<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+    pairs.map(|(key, value)| key.len() + value.len()).sum()
 }
 
 /// Gives all of them the same answer: that there is none.
@@ -152,8 +151,8 @@ fn weight(command: &Command) -> usize {
         }
         Command::CreateCheck(request) => edit_weight(&request.edit),
         Command::UpdateCheck(_, edit) => edit_weight(edit),
-        Command::CreateChannel(request) => settings_weight(&request.settings),
-        Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, settings_weight),
+        Command::CreateChannel(request) => pairs_weight(request.settings.pairs()),
+        Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_weight(settings.pairs())),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
         Command::Expire(checks) | Command::BringBack(checks) => size_of_val(&**checks),
         Command::BeginDeliveries(numbers) => size_of_val(&**numbers),

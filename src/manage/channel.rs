@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ManageError, submit};
-use crate::domain::channel::ChannelSettings;
+use crate::domain::channel::{ChannelSettings, GivenSettings};
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::Handle;
@@ -27,19 +27,18 @@ pub async fn create(
     }
 }
 
-/// Changes a channel; what is `None` stays. The pairs are settings in place of all that it had, of the same kind; in them
+/// Changes a channel; what is `None` stays. The settings take the place of all that it had, of the same kind; in them
 /// [`MASK`](crate::domain::channel::MASK) keeps a secret that is stored.
 ///
 /// # Errors
 /// When its kind does not take the settings, it is gone, or the writer does not answer.
 pub async fn set(
     handle: &Handle,
-    channel: &Channel,
+    channel: ChannelId,
     name: Option<ChannelName>,
-    pairs: Option<Vec<(String, String)>>,
+    settings: Option<GivenSettings>,
 ) -> Result<(), ManageError> {
-    let settings = pairs.map(|pairs| channel.settings.replaced(pairs)).transpose()?;
-    submit(handle, Command::SetChannel { channel: channel.id, name, settings }).await.map(drop)
+    submit(handle, Command::SetChannel { channel, name, settings }).await.map(drop)
 }
 
 /// Removes a channel, from all checks too.

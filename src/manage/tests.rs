@@ -2,7 +2,7 @@ use std::future::Future;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, ChannelName, KeyHash, KeyLabel, PingKey, Project, ProjectName};
 use crate::engine::{self, Ended};
@@ -46,7 +46,7 @@ impl Service {
         let channel = channel::find(&self.handle, None, wanted).map_err(|error| error.to_string())?;
         let name = name.map(|name| ChannelName::parse(name).unwrap());
         let pairs = pairs.map(|pairs| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        self.run(channel::set(&self.handle, &channel, name, pairs)).map_err(|error| error.to_string())
+        self.run(channel::set(&self.handle, channel.id, name, pairs.map(GivenSettings::new))).map_err(|error| error.to_string())
     }
 }
 

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use overdue::domain::edit::Edit;
 use overdue::domain::flip::Cause;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Meaning};
+use overdue::domain::project::ChannelName;
 use overdue::domain::status::{Status, VisibleStatus};
 use overdue::domain::text::{Description, Keywords, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, Said};
+use overdue::engine::command::{Command, NewChannel, Outcome, Refusal, Said};
 use overdue::store::{Medium, Store};
 
 use crate::support::build::{email, ping};
@@ -174,4 +176,31 @@ fn whoever_looks_at_every_check_holds_no_ping_up() {
         assert_eq!(pinged.recv_timeout(std::time::Duration::from_secs(20)), Ok(1));
     });
     assert!(engine.is_none(), "no check was shown");
+}
+
+#[test]
+fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let kind = ChannelKind::named("webhook").unwrap();
+    let (url, name) = (("up-url", "http://a/"), ChannelName::parse("hook").unwrap());
+    let settings = ChannelSettings::parse(kind, [url, ("header.key", "first")]).unwrap();
+    let (uuid, project) = (uuid::Uuid::from_u128(9), ProjectId(1));
+    let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings }))) else {
+        panic!("a channel was to be made")
+    };
+    let set = |pairs: &[(&str, &str)]| {
+        let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+        Command::SetChannel { channel: channel.id, name: None, settings: Some(given) }
+    };
+    // Both were asked for while the first secret was stored.
+    let answers = engine.batch([
+        set(&[url, ("header.key", "second")]),
+        set(&[url, ("header.key", "***"), ("method", "PUT")]),
+        set(&[("up-url", "http://b/"), ("header.key", "***")]),
+    ]);
+    assert!(matches!(&answers[2], Ok(Err(Refusal::Settings(error))) if error.to_string().contains("names another server")), "{answers:?}");
+    let state = engine.handle.state();
+    let settings = &state.channel(channel.id).unwrap().settings;
+    assert_eq!(settings.pairs().collect::<Vec<_>>(), [("header.key", "second"), ("method", "PUT"), url]);
 }

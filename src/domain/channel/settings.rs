@@ -156,6 +156,29 @@ impl ChannelSettings {
     }
 }
 
+/// Settings as somebody gave them, to take the place of those that a channel has then: see [`ChannelSettings::replaced`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct GivenSettings(Vec<(String, String)>);
+
+impl GivenSettings {
+    /// Keys and values, of whatever kind.
+    pub fn new(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
+    /// All keys and values, secrets in the clear.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+/// Without the values, some of which are secrets.
+impl fmt::Debug for GivenSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GivenSettings(..)")
+    }
+}
+
 /// Without the values, some of which are secrets.
 impl fmt::Debug for ChannelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

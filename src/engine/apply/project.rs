@@ -7,7 +7,7 @@ use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::ChannelSettings;
+use crate::domain::channel::GivenSettings;
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
@@ -92,11 +92,13 @@ impl WorkingState {
         Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
     }
 
-    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<ChannelSettings>) -> Applied {
+    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<GivenSettings>) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
-        channel.settings = settings.unwrap_or(channel.settings);
+        if let Some(given) = settings {
+            channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+        }
         Ok(self.put_channel(channel))
     }
 

@@ -105,7 +105,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
         57..62 => Command::SetChannel {
             channel: ChannelId(some_of(dice, model.channels.keys())),
             name: dice.maybe(50, channel_name),
-            settings: dice.maybe(50, channel_settings),
+            settings: dice.maybe(50, given_settings),
         },
         62..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
         70..95 => Command::SetProject {
@@ -204,6 +204,11 @@ fn channel_name(dice: &Dice) -> ChannelName {
 fn channel_settings(dice: &Dice) -> channel::ChannelSettings {
     let to = dice.pick(&["root@example.org", "ops@example.org"]);
     channel::ChannelSettings::parse(channel::ChannelKind::named("email").unwrap(), [("to", to)]).unwrap()
+}
+
+fn given_settings(dice: &Dice) -> channel::GivenSettings {
+    let settings = channel_settings(dice);
+    channel::GivenSettings::new(settings.pairs().map(|(key, value)| (key.into(), value.into())).collect())
 }
 
 fn slug(dice: &Dice) -> Slug {

@@ -257,11 +257,11 @@ impl Model {
             }
             Command::SetChannel { channel: id, name, settings } => {
                 let channel = self.channels.get_mut(&id.0).ok_or(Refusal::NotFound)?;
+                if let Some(given) = settings {
+                    channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+                }
                 if let Some(name) = name {
                     channel.name.clone_from(name);
-                }
-                if let Some(settings) = settings {
-                    channel.settings.clone_from(settings);
                 }
                 Ok(Answered::Channel(id.0))
             }
