@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use super::dialogue::MESSAGE_MAX;
 
-/// Bytes of messages that may be coming in or waiting to be logged at the same time, beyond a small share that each session has anyway.
-pub(super) const MESSAGE_BUDGET: usize = 4 * MESSAGE_MAX;
+/// Bytes of messages that may be coming in or waiting to be on disk at the same time, beyond a small share that each session has anyway.
+pub(super) const MESSAGE_BUDGET: usize = 3 * MESSAGE_MAX;
 
 /// How long a message waits for room. Meanwhile others may end, and slow ones lose theirs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ impl MessageBudget {
 
     /// Takes bytes, of one message or less. If there are too few, it asks the slow for theirs and waits a little.
     pub(super) async fn take(&self, bytes: usize) -> Option<TakenBytes> {
-        // The budget is 128 MiB.
+        // The budget is 96 MiB.
         let bytes = bytes as u32;
         if let Ok(taken) = Arc::clone(&self.left).try_acquire_many_owned(bytes) {
             return Some(TakenBytes(taken));

@@ -97,6 +97,12 @@ pub struct Dialogue {
     mistakes: u32,
 }
 
+/// A message of more bytes gets the place for the longest at once. The system gives memory for as much as comes. Growing step by step
+/// would copy the message each time, and what it leaves behind would go back to the system late or never.
+const GROWN: usize = 1 << 20;
+/// Bytes of the longest message, and of what may come with its end.
+const MOST_HELD: usize = MESSAGE_MAX + (64 << 10);
+
 const OK: &str = "250 2.0.0 OK\r\n";
 const TAKEN: &str = "250 2.1.5 OK\r\n";
 const TOO_LARGE: &str = "552 5.3.4 Message too large: at most 33554432 bytes\r\n";
@@ -116,6 +122,10 @@ impl Dialogue {
     pub fn step(&mut self, input: &mut &[u8]) -> Step {
         match &mut self.phase {
             Phase::Message { content, message, keep, dropped, refused } => {
+                if message.len() > GROWN && message.capacity() < MOST_HELD {
+                    // Without it, the message grows as it can.
+                    let _ = message.try_reserve_exact(MOST_HELD - message.len());
+                }
                 let ended = content.take(input, message);
                 *dropped += message.len().saturating_sub(*keep);
                 message.truncate(*keep);

@@ -2,7 +2,7 @@
 //!
 //! Headers, charsets and encoded words are `mail_parser`'s. The walk over the parts is here. It never goes deeper than [`DEPTH_MAX`]. It
 //! keeps no list of headers and takes only whole lines as delimiters. It reads every byte a bounded number of times, so no message costs
-//! more than its length.
+//! more than its length. It decodes beginnings, so that a long message is not in memory several times.
 
 use std::borrow::Cow;
 
@@ -19,6 +19,10 @@ pub const DEPTH_MAX: u8 = 16;
 pub const PARTS_MAX: usize = 1_000;
 /// Bytes of text that are searched.
 pub const TEXT_MAX: usize = 1_000_000;
+/// Bytes of a part, as they were sent, out of which text is read. The text that is searched mostly lies in fewer.
+pub const PART_MAX: usize = 4 << 20;
+/// Bytes of the longest character in any charset.
+const CHAR_MAX: usize = 4;
 /// Bytes of a header field that count.
 pub const FIELD_MAX: usize = 16_384;
 
@@ -75,19 +79,23 @@ fn gather(head: &Head<'_>, body: &[u8], depth: u8, text: &mut String) {
         None | Some(("text", Some("plain")) | (_, None)) => false,
         Some(_) => return,
     };
-    let decoded = decoded(head, body);
-    let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
-    let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes())) {
-        Some(decoder) => decoder(&decoded).into(),
-        None => String::from_utf8_lossy(&decoded),
-    };
     if !text.is_empty() {
         text.push('\n');
     }
+    let room = TEXT_MAX.saturating_sub(text.len());
+    let decoded = decoded(head, body);
+    // Of markup no length says how much text it has.
+    let wanted = if is_html { decoded.len() } else { decoded.len().min(CHAR_MAX * room) };
+    let decoded = decoded.get(..wanted).unwrap_or_default();
+    let charset = content_type.as_ref().and_then(|own| own.attribute("charset"));
+    let content = match charset.and_then(|charset| charset_decoder(charset.trim_ascii().as_bytes())) {
+        Some(decoder) => decoder(decoded).into(),
+        None => String::from_utf8_lossy(decoded),
+    };
     if is_html {
-        text.push_str(&html::text_of(&content));
+        text.push_str(&html::text_of(&content, room));
     } else {
-        text.push_str(&content);
+        text.push_str(content.get(..content.floor_char_boundary(room)).unwrap_or_default());
     }
 }
 
@@ -200,12 +208,19 @@ fn without_line_end(part: &[u8]) -> &[u8] {
     part.strip_suffix(b"\r").unwrap_or(part)
 }
 
-/// The body without its transfer encoding. Bytes that the encoding does not have, a mistake of the sender, are skipped or kept.
+/// The first [`PART_MAX`] bytes of the body without their transfer encoding. Bytes that the encoding does not have, a mistake of the
+/// sender, are skipped or kept.
 fn decoded<'x>(head: &Head<'_>, body: &'x [u8]) -> Cow<'x, [u8]> {
     let encoding = head.encoding.unwrap_or_default().trim_ascii();
+    let (body, is_cut) = body.get(..PART_MAX).map_or((body, false), |beginning| (beginning, true));
     if encoding.eq_ignore_ascii_case(b"base64") {
-        let decoded = base64_decode(body).or_else(|| {
-            let digits: Vec<_> = body.iter().copied().filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte)).collect();
+        let whole = if is_cut { None } else { base64_decode(body) };
+        let decoded = whole.or_else(|| {
+            let mut digits: Vec<_> = body.iter().copied().filter(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte)).collect();
+            if is_cut {
+                // Four digits are three bytes.
+                digits.truncate(digits.len() / 4 * 4);
+            }
             base64_decode(&digits)
         });
         decoded.map_or(Cow::Borrowed(body), Cow::Owned)

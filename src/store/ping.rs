@@ -4,6 +4,7 @@ mod row;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
@@ -22,6 +23,12 @@ pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(
 const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
 const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
+
+/// Bytes of a body that has a page of redb for itself and takes part in no gathering of rows.
+const LARGE_BODY: usize = 1 << 20;
+
+/// Who reads a large body. redb takes a page into memory whole, and its answer is a copy: one at a time.
+static READS_LARGE: Mutex<()> = Mutex::new(());
 
 /// Makes the tables, so that readers find them.
 pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
@@ -83,13 +90,8 @@ impl Batch {
             return Ok(());
         }
         let mut table = self.transaction.open_table(BODIES)?;
-        let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
-        for (arrival, _, body) in pings {
-            if !body.as_ref().is_empty() {
-                end.insert_before(arrival.0, body.as_ref())?;
-            }
-        }
-        Ok(end.close()?)
+        let bodies = pings.iter().map(|(arrival, _, body)| (arrival.0, body.as_ref())).filter(|(_, body)| !body.is_empty());
+        append_bodies(&mut table, bodies)
     }
 
     /// Takes at most `most` entries off the old end of the log, none after `up_to`, and none more once their bodies have `most_bytes`.
@@ -200,6 +202,34 @@ impl Batch {
     }
 }
 
+/// Adds bodies at the end of the table. A cursor gathers rows in memory, together with the last one that is there, and writes that one
+/// anew. Large ones go in by themselves, and so does one that comes after a large one.
+fn append_bodies<'b>(
+    table: &mut redb::Table<'_, u64, &'static [u8]>,
+    bodies: impl Iterator<Item = (u64, &'b [u8])>,
+) -> Result<(), StoreError> {
+    let is_large = |body: &[u8]| body.len() > LARGE_BODY;
+    let mut bodies = bodies.peekable();
+    while let Some((arrival, body)) = bodies.next() {
+        if is_large(body) {
+            table.insert(arrival, body)?;
+            continue;
+        }
+        let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
+        if end.peek_prev()?.is_some_and(|(_, last)| is_large(last.value())) {
+            end.close()?;
+            table.insert(arrival, body)?;
+            continue;
+        }
+        end.insert_before(arrival, body)?;
+        while let Some((arrival, body)) = bodies.next_if(|(_, body)| !is_large(body)) {
+            end.insert_before(arrival, body)?;
+        }
+        end.close()?;
+    }
+    Ok(())
+}
+
 /// Bytes of the bodies of rows that count as long. A row that cannot be read does not say how long its body is.
 fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
     let mut rows = rows;
@@ -276,6 +306,7 @@ impl Snapshot {
             let row: PingRow<'_> = record::decode(bytes.value())?;
             expect_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
+                let _alone = alone_if_large(&row);
                 let body = self.transaction.open_table(BODIES)?.get(arrival.0)?;
                 return row.body(body.as_ref().map(|body| body.value()));
             }
@@ -283,9 +314,14 @@ impl Snapshot {
         }
         let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
         let row: PingRow<'_> = record::decode(bytes.value())?;
+        let _alone = alone_if_large(&row);
         let body = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
         row.body(body.as_ref().map(|body| body.value()))
     }
+}
+
+fn alone_if_large(row: &PingRow<'_>) -> Option<MutexGuard<'static, ()>> {
+    (row.body_len as usize > LARGE_BODY).then(|| READS_LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Each step of a chain leads to the ping before, so that no row, however it came to be, makes a reader walk for ever.

@@ -29,8 +29,8 @@ use crate::http::request;
 const CHECK_BYTES: usize = 1024;
 /// Checks of a list that is read and written at once, which takes about a millisecond.
 const FEW_CHECKS: usize = 1200;
-/// Checks that all lists which are being written may hold: about 100 MB.
-const MOST_LISTED: usize = 400_000;
+/// Checks that all lists which are being written may hold: about 50 MB.
+const MOST_LISTED: usize = 200_000;
 /// How long a list waits for others.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
