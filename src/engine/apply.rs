@@ -33,6 +33,8 @@ pub struct Effects {
     pub flips: Vec<(FlipNumber, LoggedFlip)>,
     /// Entries of the log of deliveries.
     pub deliveries: Vec<Delivery>,
+    /// Projects in which pings make no more checks from now on: nothing to write, but to tell.
+    pub full: Vec<ProjectId>,
 }
 
 impl Effects {
@@ -68,8 +70,8 @@ pub struct WorkingState {
     pub effects: Effects,
     /// Bytes of an HTTP ping's body that are stored.
     pub body_limit: usize,
-    /// Projects of which the log says that pings make no more checks there.
-    pub told_full: BTreeSet<ProjectId>,
+    /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.
+    pub full: BTreeSet<ProjectId>,
 }
 
 type Applied = Result<Outcome, Refusal>;

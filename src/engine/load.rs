@@ -125,7 +125,7 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
     };
     let times = times(&snapshot, &state, now)?;
     Ok(Loaded {
-        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, told_full: BTreeSet::new() },
+        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, full: BTreeSet::new() },
         times,
         checkpoint,
         size,

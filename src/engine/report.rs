@@ -1,10 +1,10 @@
-//! Tells the log which checks have changed their status: by name and project, never by UUID.
+//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, and full projects.
 
 use tracing::Level;
 
 use super::state::State;
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::FlipNumber;
+use crate::domain::ids::{FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::log_limit::LogLimit;
 
@@ -23,5 +23,16 @@ pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Mome
         let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
         let project = state.project(check.project).map_or("", |project_state| project_state.project.name.as_str());
         tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
+    }
+}
+
+/// Writes a line for each project in which a batch found that pings make no more checks: once, until one has been made there again.
+pub(super) fn full(state: &State, projects: &[ProjectId]) {
+    for project_state in projects.iter().filter_map(|id| state.project(*id)) {
+        let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
+        tracing::warn!(
+            "pings make no more checks in the project \"{name}\", which has {count}: delete some, or raise the limit with \
+             `overdue project set --check-limit`"
+        );
     }
 }

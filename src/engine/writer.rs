@@ -300,7 +300,7 @@ impl Writer {
 
     /// Shows what is on disk now to those who read; the checks that may have an earlier deadline.
     fn publish(&mut self) -> Vec<CheckId> {
-        let Effects { changes, flips, .. } = std::mem::take(&mut self.memory.working.effects);
+        let Effects { changes, flips, full, .. } = std::mem::take(&mut self.memory.working.effects);
         self.recovery.acknowledged(self.memory.working.numbers);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
@@ -309,6 +309,7 @@ impl Writer {
             self.shared.trials.bell.notify_one();
         }
         report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
+        report::full(&self.memory.working.state, &full);
         let sooner = changes.iter().filter_map(|change| match change {
             Change::Pinged { id, sooner: true, .. } => Some(*id),
             Change::Check(check) => Some(check.id),

@@ -228,3 +228,26 @@ fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
     let large = engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(8)).unwrap().clone();
     assert_eq!(engine.handle.body(&large, 1).unwrap().unwrap().len(), LARGE);
 }
+
+#[test]
+fn a_large_body_is_not_written_again_with_what_comes_after_it() {
+    // With what belongs to it, it has a page of 8 MiB.
+    const LARGE: usize = 7 << 20;
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(30);
+    let (small, large) = (engine.check(7), engine.check(8));
+    let before = disk.written();
+    let mail = || Command::Mail(vec![email(8, "", None, body(LARGE))]);
+    let few = || ping(7, Kind::Success, body(3));
+    for batch in [vec![few()], vec![mail()], vec![few(), mail(), few()], vec![few(), few()]] {
+        assert!(engine.batch(batch).iter().all(|answer| matches!(answer, Ok(Ok(_)))));
+    }
+    // redb writes a page twice that is longer than half of its cache.
+    let written = disk.written() - before;
+    assert!(written < (35 << 20), "{written} bytes were written for two bodies");
+    for n in 1..=2 {
+        assert_eq!(engine.handle.body(&engine.seen(large), n).unwrap().unwrap().len(), LARGE);
+    }
+    assert!((1..=5).all(|n| engine.handle.body(&engine.seen(small), n).unwrap().unwrap() == body(3)));
+}

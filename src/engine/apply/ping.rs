@@ -105,7 +105,10 @@ impl WorkingState {
         // Pings may go to twice the limit that the API has.
         let most = |limit: Option<usize>| Some(limit.map_or(MOST_MADE_BY_PINGS, |limit| limit.saturating_mul(2)));
         if self.room_for_check(project, most).is_err() {
-            self.tell_full(project);
+            // The answer does not say why.
+            if self.full.insert(project) {
+                self.effects.full.push(project);
+            }
             return Err(Refusal::NotFound);
         }
         let settings = Settings {
@@ -114,21 +117,8 @@ impl WorkingState {
             channels: self.chosen_channels(project, &ChannelChoice::All)?,
             ..Settings::default()
         };
-        self.told_full.remove(&project);
+        self.full.remove(&project);
         Ok((self.insert_check(project, names, settings, now).id, true))
-    }
-
-    /// The answer to a ping does not say that its project is full, so the log does, once until it has room again.
-    fn tell_full(&mut self, project: ProjectId) {
-        if let Some(project_state) = self.state.project(project)
-            && self.told_full.insert(project)
-        {
-            let (name, count) = (project_state.project.name.as_str(), project_state.checks.len());
-            tracing::warn!(
-                "pings make no more checks in the project \"{name}\", which has {count}: delete some, or raise the limit with \
-                 `overdue project set --check-limit`"
-            );
-        }
     }
 }
 
@@ -155,4 +145,48 @@ fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -
         return settings.classify(&String::from_utf8_lossy(body.get(..SEARCHED_BYTES).unwrap_or(body)));
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use uuid::Uuid;
+
+    use super::super::super::command::{CheckNames, Command, NewKey, NewProject};
+    use super::super::super::state::State;
+    use super::super::{Effects, Numbers};
+    use super::*;
+    use crate::domain::ids::ProjectId;
+    use crate::domain::ping::{Kind, Origin, Scheme};
+    use crate::domain::project::{KeyLabel, PingKey, ProjectName, Secret};
+    use crate::domain::text::Slug;
+
+    #[test]
+    fn a_full_project_is_told_once_until_it_has_room_again() {
+        let numbers = Numbers { id: 1, arrival: 1, flip: 1, bytes: 0 };
+        let (state, effects) = (State::default(), Effects::default());
+        let mut working = WorkingState { state, numbers, effects, body_limit: 0, full: BTreeSet::new() };
+        let now = Moment::from_secs(1_800_000_000);
+        let (project, key) = (ProjectId(1), PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
+        let name = ProjectName::parse("p").unwrap();
+        let new = NewProject { uuid: Uuid::nil(), name, check_limit: Some(1), ping_log_limit: 10, badge_key: "b".into() };
+        working.apply(Command::CreateProject(Box::new(new)), now).unwrap();
+        let new = NewKey { project, secret: Secret::Ping(key.clone()), label: KeyLabel::default(), hint: "aZ09".into() };
+        working.apply(Command::CreateKey(Box::new(new)), now).unwrap();
+        let mut told = |number: u128, limit: u32| {
+            let set = Command::SetProject { project, name: None, check_limit: Some(Some(limit)), ping_log_limit: None };
+            working.apply(set, now).unwrap();
+            let names = CheckNames { uuid: Uuid::from_u128(number), badge: Uuid::from_u128(number) };
+            let target = Target::Slug { key: key.clone(), slug: Slug::parse(&format!("s{number}")).unwrap(), create: Some(names) };
+            let origin = Origin { scheme: Scheme::Http, method: Method::Get, remote_addr: None, ua: "".into() };
+            let ping = PingRequest { target, signal: Signal::Http(Kind::Success), origin, rid: None, body: Bytes::new() };
+            let made = working.apply(Command::Ping(Box::new(ping)), now).is_ok();
+            (made, std::mem::take(&mut working.effects.full))
+        };
+        // Pings may make twice as many as the limit says.
+        let found = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1)].map(|(number, limit)| told(number, limit));
+        let wanted = [(true, 0), (true, 0), (false, 1), (false, 0), (true, 0), (false, 1)];
+        assert_eq!(found, wanted.map(|(made, times)| (made, vec![project; times])));
+    }
 }

@@ -298,3 +298,20 @@ proptest! {
         prop_assert_eq!(read.text, parts.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("\n"));
     }
 }
+
+#[test]
+fn text_is_read_out_of_the_beginning_of_a_long_part() {
+    let line = "QUJDRCBFRkdI".repeat(6) + "\r\n";
+    let long = line.repeat(PART_MAX / line.len() + 1000);
+    let text = "ABCD EFGH".repeat(TEXT_MAX / 9 + 1);
+    for (what, message, beginning) in [
+        ("base64", format!("Content-Transfer-Encoding: base64\r\n\r\n{long}"), &text[..TEXT_MAX]),
+        ("base64 that is out of step", format!("Content-Transfer-Encoding: base64\r\n\r\n*{long}"), &text[..TEXT_MAX]),
+        ("plain", format!("\r\n{}", "ž".repeat(PART_MAX)), &"ž".repeat(TEXT_MAX / 2)),
+        ("white space", format!("Content-Type: text/html\r\n\r\nOK{}late", " ".repeat(PART_MAX)), "OK"),
+        ("markup", format!("Content-Type: text/html\r\n\r\nOK{}late", "<br>".repeat(PART_MAX / 4)), "OK"),
+        ("an entity at the end", format!("Content-Type: text/html\r\n\r\n{}&ž", "ž&amp;".repeat(TEXT_MAX)), &"ž&".repeat(TEXT_MAX / 3)),
+    ] {
+        assert!(Searchable::of(message.as_bytes()).text == beginning, "{what}");
+    }
+}
