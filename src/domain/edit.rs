@@ -157,6 +157,16 @@ impl Edit {
         }
     }
 
+    /// The first text that is over its limit and not what the check has already, by the name of its field.
+    pub fn too_long(&self, stored: &Settings) -> Option<&'static str> {
+        let is_long = |fits: bool, kept: bool| !fits && !kept;
+        match self {
+            Self { desc: Some(desc), .. } if is_long(desc.fits(), *desc == stored.desc) => Some("desc"),
+            Self { tags: Some(tags), .. } if is_long(tags.fits(), *tags == stored.tags) => Some("tags"),
+            _ => None,
+        }
+    }
+
     /// Whether `settings` equal this request on all of `fields`. A field that the request does not name never matches.
     pub fn matches(&self, settings: &Settings, fields: &[UniqueField]) -> bool {
         fields.iter().all(|field| self.unique_value(*field) == Some(settings.unique_value(*field)))

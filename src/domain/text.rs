@@ -105,14 +105,18 @@ impl Tags {
 
     /// Refuses more than 500 characters and more than 64 tags.
     pub fn parse(text: &str) -> Result<Self, TextError> {
-        at_most(text, Self::MOST_CHARS)?;
         let tags = Self(text.into());
-        if tags.iter().count() > Self::MOST { Err(TextError::TooLong) } else { Ok(tags) }
+        if tags.fits() { Ok(tags) } else { Err(TextError::TooLong) }
     }
 
     /// Takes what is stored, which may be over the limits of today.
     pub fn stored(text: &str) -> Self {
         Self(text.into())
+    }
+
+    /// Whether they are within the limits.
+    pub fn fits(&self) -> bool {
+        at_most(&self.0, Self::MOST_CHARS).is_ok() && self.iter().count() <= Self::MOST
     }
 
     /// The tags in their order: the parts between spaces, white space at their ends dropped, empty ones left out.
@@ -139,6 +143,11 @@ impl Description {
     /// Takes what is stored, which may be over the limit of today.
     pub fn stored(text: &str) -> Self {
         Self(text.into())
+    }
+
+    /// Whether it is within the limit.
+    pub fn fits(&self) -> bool {
+        at_most(&self.0, Self::MOST_CHARS).is_ok()
     }
 }
 

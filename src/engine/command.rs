@@ -181,7 +181,7 @@ pub struct PingRequest {
 pub struct CreateCheck {
     /// The key's project.
     pub project: ProjectId,
-    /// The fields sent.
+    /// The fields sent. With `unique`, tags and a description may be over their limits, as those of the check that is found may be.
     pub edit: Edit,
     /// An existing check equal on all of these is updated instead; empty: always create.
     pub unique: Vec<UniqueField>,
@@ -305,6 +305,8 @@ pub enum Refusal {
     NotPaused,
     /// A project of that name exists.
     ProjectNameTaken,
+    /// This text is over its limit, and the check that would be changed has another.
+    TooLong(&'static str),
     /// The channel does not take these settings in place of its own.
     Settings(SettingsError),
     /// An empty item in a list of channels.

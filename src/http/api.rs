@@ -216,11 +216,14 @@ impl Call<'_> {
         if check.project == project { Ok(check) } else { Err(Fault::Forbidden) }
     }
 
-    /// What a create or update request asks for of a check with these settings.
-    async fn fields(&mut self, stored: Arc<Settings>) -> Result<CheckFields, Fault> {
+    /// What a create or update request asks for: of a check with these settings, or of a new one.
+    async fn fields(&mut self, stored: Option<Arc<Settings>>) -> Result<CheckFields, Fault> {
         let (document, version) = (std::mem::take(&mut self.document), self.version);
-        let fields = self.door.work_on(self.length, move || CheckFields::parse(&document, version, &stored)).await?;
-        Ok(fields?)
+        let parse = move || match stored {
+            Some(stored) => CheckFields::parse(&document, version, &stored),
+            None => CheckFields::parse_new(&document, version),
+        };
+        Ok(self.door.work_on(self.length, parse).await??)
     }
 }
 

@@ -229,6 +229,7 @@ impl From<Refusal> for Fault {
             Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
             Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
             Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
+            Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
             // No request of this door names a project or changes a channel.
             Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
             Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),

@@ -20,12 +20,18 @@ impl WorkingState {
         unique.sort_unstable();
         unique.dedup();
         let found = if unique.is_empty() { None } else { self.state.check_by_unique(project, &edit, &unique) };
+        let new = Settings::default();
+        let stored = found.and_then(|id| self.state.check(id)).map_or(&new, |check| &check.settings);
+        // Without `unique` the door has seen to it.
+        if let Some(field) = edit.too_long(stored).filter(|_| !unique.is_empty()) {
+            return Err(Refusal::TooLong(field));
+        }
         if let Some(id) = found {
             return self.update_check(id, edit, now);
         }
         self.room_for_check(project, |limit| limit)?;
         let channels = self.edited_channels(project, &mut edit)?;
-        let settings = edit.applied(&Settings::default(), channels);
+        let settings = edit.applied(&new, channels);
         Ok(Outcome::Created(Box::new(self.insert_check(project, names, settings, now))))
     }
 

@@ -120,11 +120,37 @@ impl CheckFields {
     /// `stored` has the settings of the check, or those of a new one. Tags and a description that are over their limits may be sent again
     /// as they are stored.
     pub(crate) fn parse(document: &Document, version: Version, stored: &Settings) -> Result<Self, FieldError> {
+        Self::read(document, version, Some(stored))
+    }
+
+    /// Reads all fields of a request that makes a check. With `unique` it may change one instead, and only the writer knows which: it
+    /// refuses texts over their limits if that check has others. See [`Edit::too_long`].
+    pub(crate) fn parse_new(document: &Document, version: Version) -> Result<Self, FieldError> {
+        let fields = Self::parse(document, version, &Settings::default());
+        match fields {
+            Err(FieldError::Field(_, Problem::TooLong)) => {
+                let of_any_length = Self::read(document, version, None).ok();
+                of_any_length.filter(|fields| !fields.unique.is_empty()).map_or(fields, Ok)
+            }
+            fields => fields,
+        }
+    }
+
+    /// Without settings, tags and a description may be of any length.
+    fn read(document: &Document, version: Version, stored: Option<&Settings>) -> Result<Self, FieldError> {
+        let desc = |text: &str| match stored {
+            Some(stored) if text != stored.desc.as_str() => Description::parse(text),
+            _ => Ok(Description::stored(text)),
+        };
+        let tags = |text: &str| match stored {
+            Some(stored) if text != stored.tags.as_str() => Tags::parse(text),
+            _ => Ok(Tags::stored(text)),
+        };
         let keywords = |name| document.text(name, Keywords::parse);
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {
             channels: document.string("channels")?.map(|list| ChannelChoice::parse(&list)),
-            desc: document.text("desc", |text| kept_or(text, &stored.desc, Description::as_str, Description::parse))?,
+            desc: document.text("desc", desc)?,
             failure_kw: keywords("failure_kw")?,
             filter_subject: document.boolean("filter_subject")?,
             filter_body: document.boolean("filter_body")?,
@@ -140,7 +166,7 @@ impl CheckFields {
             subject: keywords("subject")?,
             subject_fail: keywords("subject_fail")?,
             success_kw: keywords("success_kw")?,
-            tags: document.text("tags", |text| kept_or(text, &stored.tags, Tags::as_str, Tags::parse))?,
+            tags: document.text("tags", tags)?,
             timeout: document.seconds("timeout")?,
             tz: document.text("tz", Timezone::parse)?,
         };
@@ -154,16 +180,6 @@ impl CheckFields {
         }
         Ok(Self { edit, unique })
     }
-}
-
-/// Parses a text, unless it is what is stored already.
-fn kept_or<T: Clone>(
-    text: &str,
-    stored: &T,
-    as_str: impl Fn(&T) -> &str,
-    parse: impl Fn(&str) -> Result<T, TextError>,
-) -> Result<T, TextError> {
-    if text == as_str(stored) { Ok(stored.clone()) } else { parse(text) }
 }
 
 fn post_only(methods: &str) -> Option<bool> {

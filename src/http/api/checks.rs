@@ -166,7 +166,7 @@ pub(super) async fn get(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault
 }
 
 pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
-    let CheckFields { edit, unique } = call.fields(Arc::default()).await?;
+    let CheckFields { edit, unique } = call.fields(None).await?;
     let random = call.handle().random();
     let names = CheckNames { uuid: random.uuid(), badge: random.uuid() };
     change(&call, Command::CreateCheck(Box::new(CreateCheck { project: call.caller.project, edit, unique, names }))).await
@@ -174,7 +174,7 @@ pub(super) async fn create(mut call: Call<'_>) -> Result<Reply, Fault> {
 
 pub(super) async fn update(mut call: Call<'_>, uuid: Uuid) -> Result<Reply, Fault> {
     let check = call.check(CheckRef::Uuid(uuid)).await?;
-    let CheckFields { edit, .. } = call.fields(Arc::clone(&check.settings)).await?;
+    let CheckFields { edit, .. } = call.fields(Some(Arc::clone(&check.settings))).await?;
     change(&call, Command::UpdateCheck(check.id, Box::new(edit))).await
 }
 

@@ -1,8 +1,11 @@
 //! `unique`: an existing check is updated in place of a creation.
 
+use overdue::domain::edit::Edit;
+use overdue::domain::text::{Description, Slug, Tags};
+use overdue::engine::command::{CheckNames, Command, CreateCheck};
 use serde_json::json;
 
-use super::text;
+use super::{refused, text};
 use crate::support::server::{Server, project};
 
 #[tokio::test]
@@ -66,4 +69,39 @@ async fn requests_at_the_same_time_make_one_check() {
         created += usize::from(request.await.unwrap() == 201);
     }
     assert_eq!((created, server.handle.state().checks().count()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_stored_over_the_limits_may_be_sent_again() {
+    let server = Server::start().await;
+    let (tags, desc) = ("t ".repeat(300), "d".repeat(20_000));
+    let edit =
+        Edit { slug: Slug::parse("s").ok(), tags: Some(Tags::stored(&tags)), desc: Some(Description::stored(&desc)), ..Edit::default() };
+    let names = CheckNames { uuid: server.handle.random().uuid(), badge: server.handle.random().uuid() };
+    let create = CreateCheck { project: server.main.id, edit, unique: Vec::new(), names };
+    server.handle.call(Command::CreateCheck(Box::new(create))).await.unwrap().unwrap();
+    let long = |field: &str| Some(format!("json validation error: {field} is too long"));
+    for (body, refusal) in [
+        (json!({ "slug": "s", "desc": desc, "tags": tags, "name": "a", "unique": ["slug"] }), None),
+        (json!({ "tags": tags, "desc": desc, "name": "b", "unique": ["tags"] }), None),
+        // Other texts, other checks, none, and without `unique`.
+        (json!({ "slug": "s", "desc": format!("{desc}d"), "unique": ["slug"] }), long("desc")),
+        (json!({ "slug": "s", "desc": desc, "tags": format!("{tags}t"), "unique": ["slug"] }), long("tags")),
+        (json!({ "slug": "t", "desc": desc, "unique": ["slug"] }), long("desc")),
+        (json!({ "tags": format!("{tags}t"), "unique": ["tags"] }), long("tags")),
+        (json!({ "slug": "s", "desc": desc }), long("desc")),
+        (json!({ "slug": "s", "desc": desc, "unique": [] }), long("desc")),
+        // The first field in order is named.
+        (json!({ "slug": "s", "desc": desc, "timeout": 1, "unique": ["slug"] }), long("desc")),
+    ] {
+        let answer = server.api("POST", "/checks/", &body.to_string()).await;
+        match refusal {
+            Some(message) => refused(&answer, 400, &message),
+            None => assert_eq!((answer.status, &answer.json()["name"]), (200, &body["name"])),
+        }
+    }
+    let checks = server.api("GET", "/checks/", "").await.json();
+    let check = &checks["checks"][0];
+    assert_eq!((checks["checks"].as_array().unwrap().len(), text(check, "tags"), text(check, "desc")), (1, &*tags, &*desc));
+    server.stop().await;
 }
