@@ -191,7 +191,7 @@ impl Session {
         if wanted <= has {
             return true;
         }
-        let Some(more) = self.door.budget.take(wanted - has).await else { return false };
+        let Some(more) = self.door.budget.take(wanted - has, has).await else { return false };
         match &mut self.taken {
             Some(taken) => taken.merge(more),
             None => self.taken = Some(more),

@@ -223,7 +223,7 @@ async fn large_messages_take_budget_as_they_come_and_give_it_back() {
 async fn a_message_waits_for_room_and_is_cut_without() {
     for (freed_after, stored) in [(9, MEGABYTE), (11, SHARE)] {
         let mut talk = talk(1024, MESSAGE_BUDGET);
-        let taken = talk.budget.take(MESSAGE_BUDGET).await;
+        let taken = talk.budget.take(MESSAGE_BUDGET, 0).await;
         let freed = tokio::spawn(async move {
             sleep(freed_after * SECOND).await;
             drop(taken);
@@ -239,7 +239,7 @@ async fn a_message_waits_for_room_and_is_cut_without() {
 async fn the_slow_lose_their_room_first_and_only_to_others() {
     for (per_second, loses) in [(2, false), (0, true)] {
         let mut talk = talk(1024, MESSAGE_BUDGET);
-        let others = talk.budget.take(MESSAGE_BUDGET - MEGABYTE).await;
+        let others = talk.budget.take(MESSAGE_BUDGET - MEGABYTE, 0).await;
         talk.begin().await;
         talk.send(&content(MEGABYTE - 64 * 1024)).await;
         for _ in 0..30 {
@@ -247,7 +247,7 @@ async fn the_slow_lose_their_room_first_and_only_to_others() {
             talk.send(&content(per_second * 1024)).await;
         }
         assert_eq!(talk.budget.left(), 0, "nobody has needed it yet");
-        let other = talk.budget.take(MEGABYTE).await;
+        let other = talk.budget.take(MEGABYTE, 0).await;
         assert_eq!(other.is_some(), loses);
         let sent = MEGABYTE - 64 * 1024 + 30 * per_second * 1024;
         assert_eq!(talk.end().await, if loses { SHARE } else { sent });
