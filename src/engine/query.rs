@@ -46,10 +46,9 @@ impl Handle {
     pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
         while let Some(last) = next {
-            let page = self
-                .read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
-            flips.extend(page.iter().map(|logged| logged.flip).filter(|flip| flip.at >= from));
-            next = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
+            let (page, older) = self.some_flips(check, last, from)?;
+            flips.extend(page);
+            next = older;
         }
         Ok(flips)
     }
@@ -71,6 +70,14 @@ impl Handle {
             found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
         }
         Ok(found)
+    }
+
+    /// The next of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
+    pub fn some_flips(&self, check: &Check, last: FlipNumber, from: Moment) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
+        let page =
+            self.read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
+        let older = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
+        Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
     }
 
     /// A test query of the database.

@@ -48,8 +48,8 @@ impl AsRef<[u8]> for Held {
 }
 
 /// Appends about [`PIECE`] bytes, and says whether there is more.
-pub(crate) trait Writer: FnMut(&mut String) -> bool + Send + 'static {}
-impl<W: FnMut(&mut String) -> bool + Send + 'static> Writer for W {}
+pub(crate) trait Writer: FnMut(&mut String) -> Result<bool, Fault> + Send + 'static {}
+impl<W: FnMut(&mut String) -> Result<bool, Fault> + Send + 'static> Writer for W {}
 
 impl Outgoing {
     pub(super) fn new(blocking: Arc<BlockingThreads>) -> Self {
@@ -99,10 +99,10 @@ impl Outgoing {
         let room = self.room(PIECE, patience).await?;
         self.run(move || {
             let mut out = String::with_capacity(PIECE + PIECE / 4);
-            let more = write(&mut out);
-            (Bytes::from_owner(Held { bytes: out.into(), _room: room }), more.then_some(write))
+            let more = write(&mut out)?;
+            Ok((Bytes::from_owner(Held { bytes: out.into(), _room: room }), more.then_some(write)))
         })
-        .await
+        .await?
     }
 
     /// Waits for room.

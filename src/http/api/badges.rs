@@ -39,11 +39,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             }
             object.end();
             if out.len() >= PIECE {
-                return true;
+                return Ok(true);
             }
         }
         out.push_str("}}");
-        false
+        Ok(false)
     };
     Ok(List { body: call.door.outgoing.clone().pieces(write).await?, until: None })
 }

@@ -81,11 +81,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
                 }
                 view.write_check(out, &check, Members::Read, &channels, now);
                 if out.len() >= PIECE {
-                    return true;
+                    return Ok(true);
                 }
             }
             out.push_str("]}");
-            false
+            Ok(false)
         };
         call.door.outgoing.clone().pieces(write).await?
     };

@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 
 use hyper::Uri;
 
-use super::json::{Object, write_array};
 use super::view::write_flip;
 use super::{Call, CheckRef};
 use crate::domain::moment::Moment;
+use crate::http::outgoing::PIECE;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
 use crate::http::route::Version;
@@ -20,24 +20,33 @@ const SECONDS: RangeInclusive<i64> = 0..=31_536_000;
 pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Fault> {
     let check = call.check(check).await?;
     let Window { from, until } = Window::of(&call.head.uri, call.now)?;
-    let (handle, version) = (call.handle().clone(), call.version);
-    let body = call.door.outgoing.whole(false, move || {
-        let flips = handle.flips(&check, from)?;
-        let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
-        let mut out = String::new();
-        let write = |out: &mut String| write_array(out, shown, |(at, direction), out| write_flip(out, at, direction));
-        match version {
-            // As Healthchecks answers: clients of these versions look for the member.
-            Version::V1 | Version::V2 => {
-                let mut object = Object::begin(&mut out);
-                object.with("flips", write);
-                object.end();
+    let handle = call.handle().clone();
+    let (begin, end) = match call.version {
+        // As Healthchecks answers: clients of these versions look for the member.
+        Version::V1 | Version::V2 => ("{\"flips\":[", "]}"),
+        Version::V3 => ("[", "]"),
+    };
+    let (mut next, mut before) = (Some(check.state.last_flip), begin);
+    let write = move |out: &mut String| {
+        while let Some(last) = next {
+            let (flips, older) = handle.some_flips(&check, last, from)?;
+            let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
+            for (at, direction) in shown {
+                out.push_str(std::mem::replace(&mut before, ","));
+                write_flip(out, at, direction);
             }
-            Version::V3 => write(&mut out),
+            next = older;
+            if next.is_some() && out.len() >= PIECE {
+                return Ok(true);
+            }
         }
-        Ok(out)
-    });
-    Ok(reply::json(body.await?))
+        if before == begin {
+            out.push_str(begin);
+        }
+        out.push_str(end);
+        Ok(false)
+    };
+    Ok(reply::json(call.door.outgoing.clone().pieces(write).await?))
 }
 
 /// The flips that a query asks for.

@@ -1,8 +1,11 @@
 //! `/checks/<uuid>/flips/`: what counts as a flip, and the filters.
 
+use overdue::domain::ping::Kind;
+use overdue::engine::command::Outcome;
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
+use crate::support::build::ping;
 use crate::support::server::{START, Server};
 
 /// The flips of a check as UNIX times from the start of the test, those that go down negative.
@@ -139,5 +142,31 @@ async fn one_bad_value_is_enough() {
     let answer = server.api("GET", &path(&check, "/flips/?seconds=31536001"), "").await;
     refused(&answer, 400, "seconds is not a whole number from 0 to 31536000");
     assert_eq!(server.api("GET", &path(&check, "/flips/?%ff=x&Start=x"), "").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_flips_come_in_pieces() {
+    const MANY: usize = 5000;
+    let server = Server::start().await;
+    let check = server.check(json!({})).await;
+    let uuid: u128 = text(&check, "uuid").parse::<uuid::Uuid>().unwrap().as_u128();
+    for _ in 0..MANY / 1000 {
+        let kinds = (0..1000).map(|number| if number % 2 == 0 { Kind::Fail } else { Kind::Success });
+        let answers: Vec<_> = kinds.map(|kind| server.handle.submit(ping(uuid, kind, "")).unwrap()).collect();
+        for answer in answers {
+            assert_eq!(answer.await.unwrap(), Ok(Ok(Outcome::Pinged)));
+        }
+    }
+    for (version, query, count) in [("v3", "", MANY - 1), ("v2", "", MANY - 1), ("v3", "?end=1", 0)] {
+        let address = format!("/api/{version}{}", path(&check, &format!("/flips/{query}")));
+        let answer = server.keyed(&server.main.rw, "GET", &address, "").await;
+        let flips = answer.json();
+        let flips = if version == "v3" { &flips } else { &flips["flips"] };
+        let ups: Vec<_> = flips.as_array().unwrap().iter().map(|flip| flip["up"].as_u64().unwrap()).collect();
+        assert_eq!((answer.status, ups.len()), (200, count), "{address}");
+        assert!(ups.iter().enumerate().all(|(place, up)| *up == 1 - place as u64 % 2));
+        assert_eq!(answer.header("transfer-encoding").is_some(), count > 0, "{address}");
+    }
     server.stop().await;
 }
