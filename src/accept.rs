@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use addresses::{Addresses, Counted};
+pub(crate) use addresses::{Addresses, Counted, network};
 
 /// How long open connections are waited for at shutdown.
 const DRAIN_TIME: Duration = Duration::from_secs(5);

@@ -146,7 +146,7 @@ impl Server {
         let (traffic, lingers) = (Traffic::default(), AtomicBool::new(false));
         let (reading, writing) = stream.split();
         let service = service_fn(async |request| {
-            line.busy.store(true, Ordering::Relaxed);
+            line.begin();
             let mut reply = reply::never_sniffed(traffic.during(self.answer(request, peer)).await);
             reply.body_mut().keep_busy(&line);
             if reply::leaves_body(&reply) {
@@ -165,6 +165,8 @@ impl Server {
                 .serve_connection(TokioIo::new(tokio::io::join(reading, Paced::new(writing, &traffic))), service);
             tokio::pin!(connection);
             tokio::select! {
+                // A request that has come is seen before the connection makes room for another.
+                biased;
                 ended = connection.as_mut() => ended,
                 () = stopped(&mut stop) => {
                     connection.as_mut().graceful_shutdown();

@@ -53,7 +53,7 @@ impl Drop for Counted {
 }
 
 /// What counts as one address: of IPv6 a network of 64 bits, since a single client has as many.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,

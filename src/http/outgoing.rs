@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -158,7 +157,7 @@ struct Busy(Arc<Line>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::Relaxed);
+        self.0.rest();
     }
 }
 
@@ -179,7 +178,7 @@ impl Content {
     pub(super) fn keep_busy(&mut self, line: &Arc<Line>) {
         // A short answer is as good as written.
         match self.size_hint().exact() {
-            Some(bytes) if bytes <= SHORT as u64 => line.busy.store(false, Ordering::Relaxed),
+            Some(bytes) if bytes <= SHORT as u64 => line.rest(),
             _ => self.busy = Some(Busy(Arc::clone(line))),
         }
     }
