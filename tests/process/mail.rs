@@ -131,3 +131,47 @@ fn no_accepted_message_is_lost() {
     }
     server.stop();
 }
+
+/// A message of 33 MB: as many copies of a line as fit.
+fn large(head: &str, line: &[u8]) -> Vec<u8> {
+    let mut message = format!("Subject: large\r\n{head}\r\n").into_bytes();
+    while message.len() < 33_000_000 {
+        message.extend_from_slice(line);
+    }
+    message
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_largest_mails_take_so_much_memory() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "main"]);
+    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let (server, address) = serve(&data);
+    let messages = [
+        large("", &[[0xe9; 76].as_slice(), b"\r\n"].concat()),
+        large("Content-Type: text/html\r\n", b"<p>a line of a <b>report</b></p>\r\n"),
+        large("Content-Transfer-Encoding: base64\r\n", format!("{}\r\n", "QUJDRCBFRkdI".repeat(6)).as_bytes()),
+    ];
+    let mut client = Client::connect(server.address).unwrap();
+    for number in 0..messages.len() {
+        assert_eq!(client.get(&format!("/ping/{key}/s{number}?create=1"), "").unwrap().status, 201);
+    }
+    // The second time there are bodies of that length in the file.
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            for (number, message) in messages.iter().enumerate() {
+                let to = format!("MAIL FROM:<a@b>\r\nRCPT TO:<{key}+s{number}@d>\r\nDATA\r\n");
+                scope.spawn(move || {
+                    let mut session = Session::open(address).unwrap();
+                    session.say(&to, &["250", "250", "354"]).unwrap();
+                    session.0.get_mut().write_all(message).unwrap();
+                    session.say(".\r\n", &["250"]).unwrap();
+                });
+            }
+        });
+    }
+    let most = server.most_memory();
+    assert!(most < 300_000_000, "{most} bytes for three mails of 33 MB at the same time");
+    server.stop();
+}
