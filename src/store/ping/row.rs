@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::LARGE_BODY;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
@@ -159,8 +160,23 @@ impl PingRow<'_> {
         if body.len() != self.body_len as usize || self.checksum.is_some_and(|checksum| checksum != crc32fast::hash(body)) {
             return Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n)));
         }
-        Ok((!body.is_empty()).then(|| body.to_vec()))
+        Ok((!body.is_empty()).then(|| copied(body)))
     }
+}
+
+/// Bytes of a place that every allocator gives back to the system at once. glibc's keeps places of up to 32 MiB for later once it has
+/// seen one go. The system gives memory for as much of a place as is written.
+const GIVEN_BACK: usize = 33 << 20;
+
+/// A copy of a body.
+fn copied(body: &[u8]) -> Vec<u8> {
+    let mut copy = Vec::new();
+    if body.len() > LARGE_BODY {
+        // Without it, the copy has the place that it needs.
+        let _ = copy.try_reserve_exact(body.len().max(GIVEN_BACK));
+    }
+    copy.extend_from_slice(body);
+    copy
 }
 
 /// The ping in a row.
