@@ -53,6 +53,14 @@ impl Handle {
         Ok(flips)
     }
 
+    /// Some of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
+    pub fn some_flips(&self, check: &Check, last: FlipNumber, from: Moment) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
+        let page =
+            self.read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
+        let older = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
+        Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
+    }
+
     /// The flip of this number; `None` when it has been pruned.
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         self.query(|snapshot| snapshot.flip(number))
@@ -70,14 +78,6 @@ impl Handle {
             found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
         }
         Ok(found)
-    }
-
-    /// The next of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
-    pub fn some_flips(&self, check: &Check, last: FlipNumber, from: Moment) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
-        let page =
-            self.read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
-        let older = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
-        Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
     }
 
     /// A test query of the database.

@@ -186,7 +186,9 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
     let (url, name) = (("up-url", "http://a/"), ChannelName::parse("hook").unwrap());
     let settings = ChannelSettings::parse(kind, [url, ("header.key", "first")]).unwrap();
     let (uuid, project) = (uuid::Uuid::from_u128(9), ProjectId(1));
-    let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings }))) else {
+    let Outcome::Channel(channel) =
+        engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, operator: false })))
+    else {
         panic!("a channel was to be made")
     };
     let set = |pairs: &[(&str, &str)]| {

@@ -12,7 +12,7 @@ use crate::domain::alert::Telling;
 use crate::domain::check::{CheckState, Settings};
 use crate::domain::edit::ChannelChoice;
 use crate::domain::flip::Flip;
-use crate::domain::ids::{Arrival, CheckId, ProjectId};
+use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Meaning, Method, Ping, long_bytes};
 use crate::domain::status::Status;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_full_project_is_told_once_until_it_has_room_again() {
-        let numbers = Numbers { id: 1, arrival: 1, flip: 1, bytes: 0 };
+        let numbers = Numbers { id: 1, arrival: 1, flip: 1, delivery: 1, bytes: 0 };
         let (state, effects) = (State::default(), Effects::default());
         let mut working = WorkingState { state, numbers, effects, body_limit: 0, full: BTreeSet::new() };
         let now = Moment::from_secs(1_800_000_000);
