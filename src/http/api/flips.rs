@@ -7,7 +7,6 @@ use hyper::Uri;
 use super::view::write_flip;
 use super::{Call, CheckRef};
 use crate::domain::moment::Moment;
-use crate::http::outgoing::PIECE;
 use crate::http::reply::{self, Fault, Reply};
 use crate::http::request;
 use crate::http::route::Version;
@@ -26,19 +25,17 @@ pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Faul
         Version::V1 | Version::V2 => ("{\"flips\":[", "]}"),
         Version::V3 => ("[", "]"),
     };
-    let (mut next, mut before) = (Some(check.state.last_flip), begin);
+    let (mut next, mut before) = (check.state.last_flip, begin);
     let write = move |out: &mut String| {
-        while let Some(last) = next {
-            let (flips, older) = handle.some_flips(&check, last, from)?;
-            let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
-            for (at, direction) in shown {
-                out.push_str(std::mem::replace(&mut before, ","));
-                write_flip(out, at, direction);
-            }
+        let (flips, older) = handle.some_flips(&check, next, from)?;
+        let shown = flips.iter().filter(|flip| flip.at < until).filter_map(|flip| Some((flip.at, flip.direction()?)));
+        for (at, direction) in shown {
+            out.push_str(std::mem::replace(&mut before, ","));
+            write_flip(out, at, direction);
+        }
+        if let Some(older) = older {
             next = older;
-            if next.is_some() && out.len() >= PIECE {
-                return Ok(true);
-            }
+            return Ok(true);
         }
         if before == begin {
             out.push_str(begin);
