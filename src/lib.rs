@@ -14,6 +14,7 @@
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`] | what the doors share: accepting connections, the threads that run those of HTTP, and the threads for what takes long |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
+//! | 2 | [`channel`] | what goes out through a channel: words, dialects, requests, and what answers mean |
 //! | 2 | [`wheel`], [`clock`], [`random`], `log_limit` | deadlines in ticks; the only sources of time and chance; how many lines strangers may cause in the log |
 //! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
 //!
@@ -35,6 +36,7 @@
 //! | Who may do what with which key? | `http::api::auth` |
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
+//! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |
 //! | Which flags are there? | [`cli`]; for the server `cli::serve` |
@@ -63,6 +65,7 @@
 mod accept;
 pub mod admin;
 pub mod blocking_threads;
+pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod connection_threads;

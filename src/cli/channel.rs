@@ -4,7 +4,7 @@ mod kinds;
 
 use std::path::PathBuf;
 
-use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 
 use super::shared::{AnyProject, Json, OneProject};
@@ -103,7 +103,8 @@ pub(super) struct SettingsArgs {
 }
 
 fn kind() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
-    PossibleValuesParser::new(ChannelKind::ALL.map(|kind| kind.name)).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
+    let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
+    PossibleValuesParser::new(words).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
 }
 
 fn setting(text: &str) -> Result<(String, String), &'static str> {
