@@ -329,7 +329,7 @@ impl Alert {
     pub fn incident(&self, attempt: &Attempt) -> String {
         match &self.check {
             Some(subject) if self.event != Event::Test => subject.unique_key.to_string(),
-            _ => format!("test-{}", attempt.id),
+            _ => format!("{}-{}", self.event.name(), attempt.id),
         }
     }
 }

@@ -200,9 +200,10 @@ impl Response {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.trim())
     }
 
-    /// The body as JSON; null if it is none.
-    pub(super) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    /// What the body has at a place (RFC 6901), as JSON; null if it is none, or has nothing there.
+    pub(super) fn json_at(&self, place: &str) -> Value {
+        let body = serde_json::from_slice::<Value>(&self.body).unwrap_or(Value::Null);
+        body.pointer(place).cloned().unwrap_or(Value::Null)
     }
 
     /// The body as text.

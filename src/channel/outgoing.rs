@@ -171,6 +171,13 @@ impl Request {
     }
 }
 
+/// Puts a member into a JSON object.
+pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
+
 /// A text as the value of a header: what Latin-1 does not have becomes `&#257;` and the like, control characters a blank.
 pub(super) fn latin1(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());

@@ -208,10 +208,9 @@ impl Plan {
             writer.text(&alert.description);
         }
         for (place, fact) in alert.facts.iter().take(self.get(Part::Facts)).enumerate() {
-            if place == 0 {
-                writer.gap()
-            } else {
-                writer.line_end()
+            match place {
+                0 => writer.gap(),
+                _ => writer.line_end(),
             }
             writer.bold(&format!("{}:", fact.label));
             writer.text(&format!(" {}", fact.value));

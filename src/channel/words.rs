@@ -23,26 +23,26 @@ pub fn repeat_mark(attempt: &Attempt) -> Option<&'static str> {
 /// The alert that tells these facts.
 pub fn alert(facts: Facts, scene: Scene<'_>) -> Alert {
     match facts {
-        Facts::Check(check, news) => of_check(*check, news, scene),
+        Facts::Check(check, news) => of_check(*check, &news, scene),
         Facts::Digest { down, up } => digest(&down, &up, scene),
         Facts::Away { from, until, checks } => away(from, until, &checks, scene),
         Facts::Still(checks) => still(&checks, scene),
         Facts::Notice { title, text, over } => {
             let severity = if over { Severity::Good } else { Severity::Warning };
             let short = format!("{title}. {text}");
-            Alert { lead: text, reason: title.clone(), short, ..bare(Event::Notice, severity, title, scene) }
+            Alert { lead: text, reason: title.clone(), short, ..bare(Event::Notice, severity, &title, scene) }
         }
     }
 }
 
 /// An alert that says nothing but its title.
-fn bare(event: Event, severity: Severity, title: String, scene: Scene<'_>) -> Alert {
+fn bare(event: Event, severity: Severity, title: &str, scene: Scene<'_>) -> Alert {
     Alert {
         event,
         as_up: false,
         at: scene.now,
         severity,
-        title: one_line(&title),
+        title: one_line(title),
         lead: String::new(),
         reason: String::new(),
         short: String::new(),
@@ -73,20 +73,20 @@ fn down_title(name: &str, cause: Cause) -> String {
     }
 }
 
-fn of_check(check: CheckFacts, news: News, scene: Scene<'_>) -> Alert {
+fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
     let name = name(&check.settings);
     let zone = if check.settings.schedule.is_some() { &check.settings.tz } else { scene.zone };
     let times = Times { now: scene.now, zone };
-    let mut alert = match &news {
+    let mut alert = match news {
         News::Down { flip, also } => went_down(&name, &check, *flip, also, &times, scene),
         News::Up { flip, down, told, also } => came_up(&name, *flip, *down, *told, also, &times, scene),
         News::Closed { at, why } => {
-            let alert = bare(Event::Closed, Severity::Info, format!("{name} is watched no more"), scene);
+            let alert = bare(Event::Closed, Severity::Info, &format!("{name} is watched no more"), scene);
             let lead = format!("It was down, and {why} at {} ({}).", times.at(*at), zone.name());
             Alert { at: *at, short: format!("CLOSED: {name}. {lead}"), lead, reason: (*why).into(), ..alert }
         }
         News::Test { at, up } => {
-            let alert = bare(Event::Test, Severity::Info, "This is a test".into(), scene);
+            let alert = bare(Event::Test, Severity::Info, "This is a test", scene);
             let lead = "Somebody tries this channel. Who reads this will read of checks that go down.".to_owned();
             Alert { at: *at, as_up: *up, short: "TEST: alerts arrive here.".into(), reason: "test".into(), lead, ..alert }
         }
@@ -132,7 +132,7 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
     if let Some((from, until)) = also.away {
         lead.push(format!("overdue took no pings {}, so its ping may have been lost.", times.span(from, until)));
     }
-    let alert = bare(Event::Down, Severity::Bad, down_title(name, flip.cause), scene);
+    let alert = bare(Event::Down, Severity::Bad, &down_title(name, flip.cause), scene);
     Alert { at: flip.at, lead: lead.join(" "), reason: why::reason(flip.cause), short, ..alert }
 }
 
@@ -144,7 +144,7 @@ fn came_up(name: &str, flip: Flip, down: Flip, told: bool, also: &Also, times: &
         false => format!("{was} ({}); this channel could not be reached earlier. Reason: {reason}.", times.zone.name()),
     }];
     lead.extend(changes(also, times));
-    let alert = bare(Event::Up, Severity::Good, format!("{name} is up again"), scene);
+    let alert = bare(Event::Up, Severity::Good, &format!("{name} is up again"), scene);
     let short = format!("UP: {name}. {was}.");
     Alert { at: flip.at, lead: lead.join(" "), reason, short, ..alert }
 }
@@ -231,7 +231,7 @@ fn digest(down: &[Brief], up: &[Brief], scene: Scene<'_>) -> Alert {
     let downs = down.iter().map(|brief| item(brief, &times)).collect();
     let ups = up.iter().map(|brief| one_line(&brief.name)).collect();
     let lists = [list("Down:", downs), list("Up again:", ups)].into_iter().filter(|list| !list.items.is_empty()).collect();
-    several(Event::Digest, severity, title, String::new(), lists, scene)
+    several(Event::Digest, severity, &title, String::new(), lists, scene)
 }
 
 fn are_up(number: usize) -> String {
@@ -250,7 +250,7 @@ fn away(from: Moment, until: Moment, checks: &[Brief], scene: Scene<'_>) -> Aler
         duration(until.micros_since(from))
     );
     let items = checks.iter().map(|brief| item(brief, &times)).collect();
-    several(Event::Digest, Severity::Warning, title, lead, vec![List { heading: "Checks:", items }], scene)
+    several(Event::Digest, Severity::Warning, &title, lead, vec![List { heading: "Checks:", items }], scene)
 }
 
 fn still(checks: &[Brief], scene: Scene<'_>) -> Alert {
@@ -259,15 +259,15 @@ fn still(checks: &[Brief], scene: Scene<'_>) -> Alert {
     if let [brief] = checks {
         let title = format!("{} is still down, {}", brief.name, since(brief));
         let lead = format!("Reason: {}.", why::reason(brief.cause));
-        return several(Event::Still, Severity::Bad, title, lead, Vec::new(), scene);
+        return several(Event::Still, Severity::Bad, &title, lead, Vec::new(), scene);
     }
     let items = checks.iter().map(|brief| format!("{} ({})", one_line(&brief.name), since(brief))).collect();
     let title = format!("{} are still down", count(checks.len(), "check"));
-    several(Event::Still, Severity::Bad, title, String::new(), vec![List { heading: "Down:", items }], scene)
+    several(Event::Still, Severity::Bad, &title, String::new(), vec![List { heading: "Down:", items }], scene)
 }
 
-fn several(event: Event, severity: Severity, title: String, lead: String, lists: Vec<List>, scene: Scene<'_>) -> Alert {
+fn several(event: Event, severity: Severity, title: &str, lead: String, lists: Vec<List>, scene: Scene<'_>) -> Alert {
     let names = lists.iter().flat_map(|list| &list.items).map(String::as_str).collect::<Vec<_>>().join("; ");
     let short = if names.is_empty() { format!("{title}. {lead}") } else { format!("{title}: {names}") };
-    Alert { lead, reason: title.clone(), short, lists, ..bare(event, severity, title, scene) }
+    Alert { lead, reason: title.to_owned(), short, lists, ..bare(event, severity, title, scene) }
 }

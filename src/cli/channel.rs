@@ -93,7 +93,7 @@ pub(super) struct Which {
 
 #[derive(Args)]
 pub(super) struct SettingsArgs {
-    /// A setting of its kind, as listed below; may be given several times, the variable holds one
+    /// A setting of its kind; may be given several times, the variable holds one
     #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
 

@@ -146,10 +146,12 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
     let first =
         "[{\"kind\":\"email\",\"key\":\"to\",\"value\":\"ADDRESS,...\",\"need\":\"required\",\"secret\":false,\"help\":\"mail address";
     assert!(shown(&["kinds", "email", "--json"]).starts_with(first));
-    // Whoever makes or sets a channel reads the same table, line for line.
+    // Whoever makes or sets a channel reads which kinds there are.
     for help in ["create", "set"] {
         let help = lines(&shown(&[help, "--help"]));
-        assert!(kinds.iter().all(|line| help.contains(line)), "{help:?}");
+        for line in ["po, pushover Pushover", "email Mail", "The settings of a kind, and where to get them: overdue channel kinds KIND"] {
+            assert!(help.iter().any(|one| one == line), "{line}: {help:?}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::channel::alert::{Alert, Subject};
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::Sender;
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::clean::one_line;
 use crate::channel::template::stamp;
 use crate::domain::channel::{ChannelSettings, Event};
@@ -78,10 +78,10 @@ fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment
     });
     // A closed one began before; when, Alertmanager knows.
     if alert.event != Event::Closed {
-        alert_json["startsAt"] = stamp(began.min(ends)).into();
+        put(&mut alert_json, "startsAt", stamp(began.min(ends)).into());
     }
     if let Some(link) = &alert.link {
-        alert_json["generatorURL"] = link.as_str().into();
+        put(&mut alert_json, "generatorURL", link.as_str().into());
     }
     alert_json
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::channel::alert::Severity;
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step, encoded};
+use crate::channel::outgoing::{Request, Step, encoded, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
 
 pub(super) const APPRISE: Sender = Sender {
@@ -37,7 +37,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     });
     for key in ["tag", "urls"] {
         if let Some(value) = call.get(key) {
-            message[key] = value.into();
+            put(&mut message, key, value.into());
         }
     }
     let key = call.get("key").map_or_else(String::new, |key| format!("/{}", encoded(key, "")));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::channel::Pace;
 use crate::channel::answer::{Verdict, pause};
 use crate::channel::kinds::{Call, Sender};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 use crate::channel::template::stamp;
 
@@ -19,7 +19,7 @@ pub(super) const DISCORD: Sender = Sender {
     send,
     judge: |_, _, response, now| match response.status {
         401 | 403 | 404 => Verdict::Closed,
-        429 => match response.json()["retry_after"].as_f64().and_then(pause) {
+        429 => match response.json_at("/retry_after").as_f64().and_then(pause) {
             Some(after) => Verdict::Later { after: Some(after) },
             None => response.later(now),
         },
@@ -33,7 +33,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let show = Show { title: false, facts: false, link: false, ..Show::ALL };
     let mut message = json!({ "allowed_mentions": { "parse": [] } });
     if call.attempt.plain {
-        message["content"] = call.text(Dialect::Markdown, show, Limit(2_000, Unit::Utf16)).into();
+        put(&mut message, "content", call.text(Dialect::Markdown, show, Limit(2_000, Unit::Utf16)).into());
     } else {
         let field = |label: &str, value: &str| {
             let value = cut(&Dialect::Markdown.escaped(value), Limit(200, Unit::Utf16));
@@ -48,9 +48,9 @@ fn send(call: &Call<'_>) -> Vec<Step> {
             "timestamp": stamp(alert.at),
         });
         if let Some(link) = &alert.link {
-            embed["url"] = link.as_str().into();
+            put(&mut embed, "url", link.as_str().into());
         }
-        message["embeds"] = json!([embed]);
+        put(&mut message, "embeds", json!([embed]));
     }
     // The name that it had before still stands in old settings.
     let url = call.given("url").replacen("://discordapp.com/", "://discord.com/", 1);

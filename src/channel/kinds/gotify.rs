@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
 
 pub(super) const GOTIFY: Sender = Sender { name: "gotify", pace: |_| pace(30, 2), send, ..Sender::BASE };
@@ -11,7 +11,7 @@ pub(super) const GOTIFY: Sender = Sender { name: "gotify", pace: |_| pace(30, 2)
 fn send(call: &Call<'_>) -> Vec<Step> {
     let mut extras = json!({ "client::display": { "contentType": "text/markdown" } });
     if let Some(link) = &call.alert.link {
-        extras["client::notification"] = json!({ "click": { "url": link } });
+        put(&mut extras, "client::notification", json!({ "click": { "url": link } }));
     }
     let mut message = json!({
         "title": call.title(Limit(250, Unit::Chars)),
@@ -19,7 +19,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "extras": extras,
     });
     if let Some(priority) = call.priority() {
-        message["priority"] = priority.into();
+        put(&mut message, "priority", priority.into());
     }
     // A token in the URL would end in logs.
     Request::post(format!("{}/message", call.base("url"))).own().header("X-Gotify-Key", call.given("token")).json(&message).step()

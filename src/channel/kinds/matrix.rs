@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::channel::answer::{Response, Verdict, pause};
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Method, Request, Step, encoded};
+use crate::channel::outgoing::{Method, Request, Step, encoded, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
 use crate::domain::moment::Moment;
 
@@ -32,8 +32,8 @@ fn join(call: &Call<'_>) -> Vec<Step> {
 fn message(call: &Call<'_>, room: &str, role: &'static str) -> Vec<Step> {
     let mut content = json!({ "msgtype": "m.text", "body": call.text(Dialect::Plain, Show::ALL, TEXT_LIMIT) });
     if !call.attempt.plain {
-        content["format"] = "org.matrix.custom.html".into();
-        content["formatted_body"] = call.text(Dialect::Html, Show::ALL, TEXT_LIMIT).into();
+        put(&mut content, "format", "org.matrix.custom.html".into());
+        put(&mut content, "formatted_body", call.text(Dialect::Html, Show::ALL, TEXT_LIMIT).into());
     }
     let path = format!("/_matrix/client/v3/rooms/{}/send/m.room.message/{}", encoded(room, ""), encoded(&transaction(call), ""));
     let url = format!("{}{path}", call.base("server"));
@@ -47,16 +47,15 @@ fn transaction(call: &Call<'_>) -> String {
 }
 
 fn judge(call: &Call<'_>, request: &Request, response: &Response, now: Moment) -> Verdict {
-    let answer = response.json();
     match response.status {
-        200 if request.role == JOIN => match answer["room_id"].as_str() {
+        200 if request.role == JOIN => match response.json_at("/room_id").as_str() {
             Some(room) => Verdict::Then(message(call, room, JOINED)),
             None => Verdict::LATER,
         },
-        401 if answer["errcode"] == "M_UNKNOWN_TOKEN" => Verdict::Closed,
+        401 if response.json_at("/errcode") == "M_UNKNOWN_TOKEN" => Verdict::Closed,
         // It may have been invited and not have joined yet.
         403 if request.role.is_empty() => Verdict::Then(join(call)),
-        429 => match answer["retry_after_ms"].as_f64().and_then(|millis| pause(millis / 1_000.0)) {
+        429 => match response.json_at("/retry_after_ms").as_f64().and_then(|millis| pause(millis / 1_000.0)) {
             Some(after) if response.header("retry-after").is_none() => Verdict::Later { after: Some(after.max(Duration::from_secs(1))) },
             _ => response.later(now),
         },

@@ -7,7 +7,7 @@ use crate::channel::Pace;
 use crate::channel::alert::Severity;
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::clean::one_line;
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 
@@ -65,7 +65,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "body": body,
     });
     if let Some(link) = &alert.link {
-        card["actions"] = json!([{ "type": "Action.OpenUrl", "title": "Open the check", "url": link }]);
+        put(&mut card, "actions", json!([{ "type": "Action.OpenUrl", "title": "Open the check", "url": link }]));
     }
     let attachment = json!({ "contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": null, "content": card });
     Request::post(call.given("url")).json(&json!({ "type": "message", "attachments": [attachment] })).step()

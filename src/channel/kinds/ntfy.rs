@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::channel::answer::{Verdict, until};
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 use crate::domain::moment::Moment;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) const NTFY: Sender = Sender {
     send,
     judge: |_, _, response, now| match response.status {
         // The quota of the day is used up. It begins anew at midnight, UTC.
-        429 if response.json()["code"] == 42_908 => Verdict::Later { after: until(next_midnight(now), now) },
+        429 if response.json_at("/code") == 42_908 => Verdict::Later { after: until(next_midnight(now), now) },
         // There is no Retry-After.
         429 if response.header("retry-after").is_none() => Verdict::Later { after: Some(Duration::from_secs(60)) },
         _ => response.usual(now),
@@ -43,10 +43,10 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     });
     // Priority 0 sends nothing, but whoever tries the channel wants to see something.
     if let Some(priority) = call.priority().filter(|priority| *priority > 0) {
-        message["priority"] = priority.into();
+        put(&mut message, "priority", priority.into());
     }
     if let Some(link) = &alert.link {
-        message["click"] = link.as_str().into();
+        put(&mut message, "click", link.as_str().into());
     }
     let request = Request::post(format!("{}/", call.base("url"))).own();
     let request = match (call.get("token"), call.get("user"), call.get("password")) {

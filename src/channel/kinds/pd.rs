@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::channel::alert::Alert;
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Limit, Unit, cut};
 use crate::channel::template::{Values, stamp};
 use crate::domain::channel::Event;
@@ -47,19 +47,23 @@ fn event(call: &Call<'_>, action: &str) -> Request {
     let mut event = json!({ "routing_key": call.given("key"), "event_action": action, "dedup_key": key, "client": "overdue" });
     if action == "trigger" {
         let subject = alert.check.as_ref();
-        event["payload"] = json!({
-            "summary": summary,
-            "source": if alert.host.is_empty() { "overdue" } else { &alert.host },
-            "severity": if alert.event == Event::Test { "info" } else { "critical" },
-            "timestamp": stamp(alert.at),
-            "component": subject.map(|subject| subject.name.as_str()),
-            "group": subject.map(|subject| subject.facts.project.as_str()),
-            "class": alert.reason,
-            "custom_details": details,
-        });
+        put(
+            &mut event,
+            "payload",
+            json!({
+                "summary": summary,
+                "source": if alert.host.is_empty() { "overdue" } else { &alert.host },
+                "severity": if alert.event == Event::Test { "info" } else { "critical" },
+                "timestamp": stamp(alert.at),
+                "component": subject.map(|subject| subject.name.as_str()),
+                "group": subject.map(|subject| subject.facts.project.as_str()),
+                "class": alert.reason,
+                "custom_details": details,
+            }),
+        );
         if let Some(link) = &alert.link {
-            event["client_url"] = link.as_str().into();
-            event["links"] = json!([{ "href": link, "text": "Open the check" }]);
+            put(&mut event, "client_url", link.as_str().into());
+            put(&mut event, "links", json!([{ "href": link, "text": "Open the check" }]));
         }
     }
     Request::post(format!("https://events{region}.pagerduty.com/v2/enqueue")).json(&event)
@@ -68,7 +72,7 @@ fn event(call: &Call<'_>, action: &str) -> Request {
 fn details(call: &Call<'_>, alert: &Alert) -> serde_json::Value {
     let mut details = Values::of(alert, call.attempt).map_or(json!({}), |values| values.event_json());
     if let Some(output) = &alert.output {
-        details["output"] = output.text.as_str().into();
+        put(&mut details, "output", output.text.as_str().into());
     }
     details
 }

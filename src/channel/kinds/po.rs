@@ -54,11 +54,10 @@ fn send(call: &Call<'_>) -> Vec<Step> {
 }
 
 fn judge(_: &Call<'_>, request: &Request, response: &Response, now: Moment) -> Verdict {
-    let answer = response.json();
     match response.status {
         _ if request.role == CANCEL => Verdict::Delivered,
-        200 if answer["status"] == 1 => Verdict::Delivered,
-        400 if answer["user"] == "invalid" || answer["token"] == "invalid" => Verdict::Closed,
+        200 if response.json_at("/status") == 1 => Verdict::Delivered,
+        400 if response.json_at("/user") == "invalid" || response.json_at("/token") == "invalid" => Verdict::Closed,
         // The quota of the month.
         429 => response.later_at("x-limit-app-reset", now),
         200 => Verdict::LATER,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
 
 pub(super) const PUSHBULLET: Sender = Sender {
@@ -29,8 +29,8 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "guid": call.attempt.id,
     });
     if let Some(link) = &call.alert.link {
-        push["type"] = "link".into();
-        push["url"] = link.as_str().into();
+        put(&mut push, "type", "link".into());
+        put(&mut push, "url", link.as_str().into());
     }
     Request::post("https://api.pushbullet.com/v2/pushes").header("Access-Token", call.given("token")).json(&push).step()
 }

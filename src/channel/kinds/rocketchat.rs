@@ -3,7 +3,7 @@
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::slack::attachment;
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Unit};
 
 pub(super) const ROCKETCHAT: Sender = Sender {
@@ -12,7 +12,7 @@ pub(super) const ROCKETCHAT: Sender = Sender {
     send,
     judge: |_, _, response, now| match response.status {
         // A webhook whose script refuses answers 200 as well.
-        200 if response.json()["success"] == false => Verdict::Unsendable,
+        200 if response.json_at("/success") == false => Verdict::Unsendable,
         _ => response.usual(now),
     },
     ..Sender::BASE
@@ -20,9 +20,9 @@ pub(super) const ROCKETCHAT: Sender = Sender {
 
 fn send(call: &Call<'_>) -> Vec<Step> {
     let mut message = attachment(call, Dialect::Markdown, Limit(1_000, Unit::Chars));
-    message["alias"] = "overdue".into();
+    put(&mut message, "alias", "overdue".into());
     if let Some(channel) = call.get("channel") {
-        message["channel"] = channel.into();
+        put(&mut message, "channel", channel.into());
     }
     Request::post(call.given("url")).own().json(&message).step()
 }

@@ -1,11 +1,10 @@
 //! Signal, by signal-cli or signal-cli-rest-api.
 
 use serde_json::{Value, json};
-use std::time::Duration;
 
 use crate::channel::answer::{Response, Verdict, pause};
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{self, Dialect, Limit, Show, Unit};
 use crate::domain::moment::Moment;
 
@@ -28,13 +27,13 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let styles: Vec<_> = rendered.styles.iter().map(|style| format!("{}:{}:{}", style.start, style.length, style.name)).collect();
     let mut params = json!({ "message": rendered.text, "textStyle": styles });
     if let Some(account) = call.get("account") {
-        params["account"] = account.into();
+        put(&mut params, "account", account.into());
     }
     if !people.is_empty() {
-        params["recipient"] = json!(people);
+        put(&mut params, "recipient", json!(people));
     }
     if !groups.is_empty() {
-        params["groupId"] = json!(groups);
+        put(&mut params, "groupId", json!(groups));
     }
     let request = json!({ "jsonrpc": "2.0", "method": "send", "id": call.attempt.id, "params": params });
     Request::post(format!("{}/api/v1/rpc", call.base("url"))).own().slow().json(&request).step()
@@ -44,19 +43,17 @@ fn judge(call: &Call<'_>, _: &Request, response: &Response, now: Moment) -> Verd
     if call.get("api") == Some("rest") || response.status != 200 {
         return response.usual(now);
     }
-    let answer = response.json();
-    let error = &answer["error"];
-    if error.is_null() {
-        return if is_unregistered(&answer["result"]["results"]) { Verdict::Closed } else { Verdict::Delivered };
+    if response.json_at("/error").is_null() {
+        let nobody = is_unregistered(&response.json_at("/result/results"));
+        return if nobody { Verdict::Closed } else { Verdict::Delivered };
     }
-    let response = &error["data"]["response"];
-    match error["code"].as_i64() {
+    match response.json_at("/error/code").as_i64() {
         Some(-5) => {
-            let seconds = response["results"][0]["retryAfterSeconds"].as_f64().or(response["retryAfterSeconds"].as_f64());
-            Verdict::Later { after: pause(seconds.unwrap_or(HOUR)).or(Some(Duration::from_secs(3_600))) }
+            let seconds = response.json_at("/error/data/response/results/0/retryAfterSeconds").as_f64();
+            Verdict::Later { after: pause(seconds.unwrap_or(HOUR)) }
         }
         Some(-4 | -6) => Verdict::Closed,
-        Some(-1) if is_unregistered(&response["results"]) => Verdict::Closed,
+        Some(-1) if is_unregistered(&response.json_at("/error/data/response/results")) => Verdict::Closed,
         Some(-1) => Verdict::Unsendable,
         _ => Verdict::LATER,
     }
@@ -64,5 +61,6 @@ fn judge(call: &Call<'_>, _: &Request, response: &Response, now: Moment) -> Verd
 
 /// Whether nobody of those that it was for has Signal.
 fn is_unregistered(results: &Value) -> bool {
-    results.as_array().is_some_and(|results| !results.is_empty() && results.iter().all(|one| one["type"] == "UNREGISTERED_FAILURE"))
+    let is_one = |one: &Value| one.get("type").is_some_and(|name| name == "UNREGISTERED_FAILURE");
+    results.as_array().is_some_and(|results| !results.is_empty() && results.iter().all(is_one))
 }

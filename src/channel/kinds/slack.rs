@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 
 pub(super) const SLACK: Sender = Sender {
@@ -21,7 +21,7 @@ pub(super) const SLACK: Sender = Sender {
 fn send(call: &Call<'_>) -> Vec<Step> {
     let mut message = attachment(call, Dialect::Mrkdwn, Limit(3_000, Unit::Chars));
     if let Some(username) = call.get("username") {
-        message["username"] = username.into();
+        put(&mut message, "username", username.into());
     }
     Request::post(call.given("url")).json(&message).step()
 }
@@ -49,7 +49,7 @@ pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Val
         "fields": fields,
     });
     if let Some(link) = &alert.link {
-        attachment["title_link"] = link.as_str().into();
+        put(&mut attachment, "title_link", link.as_str().into());
     }
     json!({ "attachments": [attachment] })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::channel::Pace;
 use crate::channel::answer::{Response, Verdict, pause};
 use crate::channel::kinds::{Call, Sender, pace};
-use crate::channel::outgoing::{Request, Step};
+use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
 use crate::domain::moment::Moment;
 
@@ -34,30 +34,29 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "disable_notification": call.alert.is_up() && call.settings.is_on("silent-up"),
     });
     if !call.attempt.plain {
-        message["parse_mode"] = "HTML".into();
+        put(&mut message, "parse_mode", "HTML".into());
     }
     if let Some(thread) = call.settings.number("thread") {
-        message["message_thread_id"] = thread.into();
+        put(&mut message, "message_thread_id", thread.into());
     }
     Request::post(format!("{}/bot{}/sendMessage", call.base("api"), call.given("token"))).json(&message).step()
 }
 
 fn judge(response: &Response, now: Moment) -> Verdict {
-    let answer = response.json();
-    let (parameters, description) = (&answer["parameters"], answer["description"].as_str().unwrap_or_default());
+    let description = response.json_at("/description").as_str().unwrap_or_default().to_ascii_lowercase();
     match response.status {
-        429 => match parameters["retry_after"].as_f64() {
+        429 => match response.json_at("/parameters/retry_after").as_f64() {
             Some(seconds) => Verdict::Later { after: pause(seconds) },
             None => response.later(now),
         },
         // The group became a supergroup and has another id.
-        400 => match &parameters["migrate_to_chat_id"] {
+        400 => match response.json_at("/parameters/migrate_to_chat_id") {
             Value::Number(id) => Verdict::Changed { key: "chat", value: id.to_string() },
-            _ if description.to_ascii_lowercase().contains("chat not found") => Verdict::Closed,
+            _ if description.contains("chat not found") => Verdict::Closed,
             _ => Verdict::Unsendable,
         },
         // Only the service itself says so in JSON.
-        401 | 403 | 404 if answer["ok"] == false => Verdict::Closed,
+        401 | 403 | 404 if response.json_at("/ok") == false => Verdict::Closed,
         _ => response.usual(now),
     }
 }

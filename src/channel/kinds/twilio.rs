@@ -21,7 +21,7 @@ pub(super) fn sender<'a>(call: &Call<'a>) -> (&'static str, &'a str) {
 }
 
 pub(super) fn judge(response: &Response, now: Moment) -> Verdict {
-    match (response.status, response.json()["code"].as_i64()) {
+    match (response.status, response.json_at("/code").as_i64()) {
         // No such number; the receiver said STOP; no mobile phone.
         (400, Some(21_211 | 21_610 | 21_614)) => Verdict::Closed,
         _ => response.usual(now),

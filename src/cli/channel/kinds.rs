@@ -1,4 +1,4 @@
-//! `overdue channel kinds`, and the same table below the help of the commands that take settings.
+//! `overdue channel kinds`, and the list of kinds below the help of the commands that take settings.
 
 use clap::Args;
 use serde::Serialize;
@@ -74,10 +74,9 @@ fn rows(kind: Option<&'static ChannelKind>) -> Vec<FieldRow> {
 
 /// What stands below the help of a command that takes settings.
 pub(super) fn help() -> String {
-    let table = table::table(&HEADINGS, rows(None).iter().map(FieldRow::cells)).join("\n");
-    format!(
-        "{table}\n\n(people): kinds that people read. (url): kinds that have a URL. Where to get the values: overdue channel kinds KIND"
-    )
+    let cells = |kind: &'static ChannelKind| [[&[kind.name], kind.aliases].concat().join(", "), kind.title.to_owned()];
+    let table = table::table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");
+    format!("{table}\n\nThe settings of a kind, and where to get them: overdue channel kinds KIND")
 }
 
 impl Kinds {

@@ -74,7 +74,7 @@ fn calendar(fields: &[&str]) -> Option<String> {
 
 /// `*/N` where N divides the whole, so that the steps are all alike.
 fn step(field: &str, whole: u8) -> Option<u8> {
-    number(field.strip_prefix("*/")?, whole / 2).filter(|step| *step > 1 && whole % step == 0)
+    number(field.strip_prefix("*/")?, whole / 2).filter(|step| *step > 1 && whole.is_multiple_of(*step))
 }
 
 fn number(field: &str, most: u8) -> Option<u8> {

@@ -13,7 +13,8 @@ pub(in crate::domain::channel) static ALERTMANAGER: ChannelKind = ChannelKind {
         Field::optional("token", Form::Secret(1_000), "bearer token, in place of both"),
         Field::optional("label.NAME", Form::Label, "a label of every alert"),
     ],
-    guide: "url is the address of Alertmanager, without /api. An alert is sent again every minute while a check is down, and resolves when it is up.",
+    guide: "url is the address of Alertmanager, without /api. An alert is sent again every minute while a check is down, and resolves \
+        when it is up.",
     example: &[("url", "http://127.0.0.1:9093")],
     rule,
     ..ChannelKind::BASE

@@ -13,7 +13,8 @@ pub(in crate::domain::channel) static CALL: ChannelKind = ChannelKind {
         Field::preset("api", Form::Url, "https://api.twilio.com", "another server with the same API"),
         Field::optional("most-a-day", Form::Number(1, 10_000), "calls it may make in a day; 50 if left out"),
     ],
-    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives from.",
+    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives \
+        from.",
     example: &[("to", "+37120000000"), ("account", "AC0123456789"), ("token", "abc"), ("from", "+12025550100")],
     off: |_, event| event == Event::Up,
     ..ChannelKind::BASE

@@ -12,7 +12,8 @@ pub(in crate::domain::channel) static GITHUB: ChannelKind = ChannelKind {
         Field::optional("labels", Form::List(20), "labels of the issue"),
         Field::preset("api", Form::Url, "https://api.github.com", "another server of GitHub Enterprise"),
     ],
-    guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose the repository, and give it Issues: Read and write. An issue is opened when a check goes down; nothing closes it.",
+    guide: "At https://github.com/settings/personal-access-tokens: Generate new token, choose the repository, and give it Issues: Read \
+        and write. An issue is opened when a check goes down; nothing closes it.",
     example: &[("repo", "example/ops"), ("token", "github_pat_abc")],
     rule: |settings| {
         let is_name = |name: &str| {

@@ -7,7 +7,8 @@ pub(in crate::domain::channel) static MSTEAMSW: ChannelKind = ChannelKind {
     title: "Microsoft Teams",
     aliases: &["teams"],
     fields: &[Field::required("url", Form::SecretUrl, "URL of the workflow")],
-    guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post to a channel when a webhook request is received); copy the URL at the end. Old webhook.office.com URLs of connectors no longer work.",
+    guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post to a channel when a webhook request is \
+        received); copy the URL at the end. Old webhook.office.com URLs of connectors no longer work.",
     example: &[("url", "https://example.webhook.powerplatform.example/workflows/abc")],
     ..ChannelKind::BASE
 };

@@ -14,7 +14,8 @@ pub(in crate::domain::channel) static NTFY: ChannelKind = ChannelKind {
         Field::preset("priority", Form::Number(0, 5), "3", "1 to 5 for down; 0: do not send"),
         Field::preset("priority-up", Form::Number(0, 5), "3", "the same for up"),
     ],
-    guide: "Make up a topic that nobody guesses, or make one on your own server, and subscribe to it in the app. On a server with accounts: Account, Access tokens, Create access token.",
+    guide: "Make up a topic that nobody guesses, or make one on your own server, and subscribe to it in the app. On a server with \
+        accounts: Account, Access tokens, Create access token.",
     example: &[("topic", "backups-x7Qm2")],
     rule,
     off: |settings, event| settings.number(if event == Event::Up { "priority-up" } else { "priority" }) == Some(0) && event != Event::Test,

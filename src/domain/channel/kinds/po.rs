@@ -14,7 +14,8 @@ pub(in crate::domain::channel) static PO: ChannelKind = ChannelKind {
         Field::optional("device", Form::Line(200), "device, or several between commas; all if left out"),
         Field::optional("sound", Form::Line(40), "sound for down"),
     ],
-    guide: "At https://pushover.net: the user key is on the first page; Create an application/API token gives the token. With priority 2 it asks again every five minutes until somebody acknowledges, three hours at most.",
+    guide: "At https://pushover.net: the user key is on the first page; Create an application/API token gives the token. With priority 2 \
+        it asks again every five minutes until somebody acknowledges, three hours at most.",
     example: &[("token", "azGDORePK8gMaC0QOYAMyEEuzJnyUi"), ("user", "uQiRzpo4DXghDmr9QzzfQu27cmVRsG")],
     off: |settings, event| settings.number(if event == Event::Up { "priority-up" } else { "priority" }) == Some(-3) && event != Event::Test,
     ..ChannelKind::BASE

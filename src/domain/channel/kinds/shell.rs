@@ -11,7 +11,8 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
         Field::optional("up-command", Form::Template(10_000), "run by sh -c when it is up again"),
     ],
     operators_only: true,
-    guide: "The server must be started with --allow-shell. The command gets OVERDUE_ALERT_STATUS, OVERDUE_ALERT_NAME and others in its environment and all there is to know as JSON on standard input; it has 60 seconds. Exit status 75 means: try again later.",
+    guide: "The server must be started with --allow-shell. The command gets OVERDUE_ALERT_STATUS, OVERDUE_ALERT_NAME and others in its \
+        environment and all there is to know as JSON on standard input; it has 60 seconds. Exit status 75 means: try again later.",
     example: &[("down-command", "logger -t overdue $STATUS")],
     rule: |settings| match settings.get("down-command").or(settings.get("up-command")) {
         None => Err("there is no command; give down-command=TEXT, up-command=TEXT or both"),

@@ -14,7 +14,8 @@ pub(in crate::domain::channel) static SMS: ChannelKind = ChannelKind {
         Field::preset("api", Form::Url, "https://api.twilio.com", "another server with the same API"),
         Field::optional("most-a-day", Form::Number(1, 10_000), "messages it may send in a day; 50 if left out"),
     ],
-    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives from. service is the SID of a messaging service (MG...).",
+    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives \
+        from. service is the SID of a messaging service (MG...).",
     example: &[("to", "+37120000000"), ("account", "AC0123456789"), ("token", "abc"), ("from", "+12025550100")],
     rule: |settings| match (settings.has_key("from"), settings.has_key("service")) {
         (true, true) => Err("there are a number and a service to send from; give one of them"),

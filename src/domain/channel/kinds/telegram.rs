@@ -12,7 +12,9 @@ pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
         Field::optional("silent-up", Form::Flag, "on: no sound when a check is up again"),
         Field::preset("api", Form::Url, "https://api.telegram.org", "server of the Bot API"),
     ],
-    guide: "Write /newbot to @BotFather to get the token. Write anything to the new bot, or add it to a group, then open https://api.telegram.org/botTOKEN/getUpdates: chat is the id there (groups have a minus before it). A public channel can be given as @name.",
+    guide: "Write /newbot to @BotFather to get the token. Write anything to the new bot, or add it to a group, then open \
+        https://api.telegram.org/botTOKEN/getUpdates: chat is the id there (groups have a minus before it). A public channel can be \
+        given as @name.",
     example: &[("token", "123456:AbC-dEf_GhI"), ("chat", "-1001234567890")],
     rule,
     ..ChannelKind::BASE

@@ -11,7 +11,8 @@ pub(in crate::domain::channel) static TRELLO: ChannelKind = ChannelKind {
         Field::required("token", Form::Secret(200), "token"),
         Field::required("list", Form::Line(64), "id of the list"),
     ],
-    guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives a token. The id of a list is in the board's page with .json at the end of its URL.",
+    guide: "At https://trello.com/power-ups/admin: New, API key; the link beside the key gives a token. The id of a list is in the \
+        board's page with .json at the end of its URL.",
     example: &[("key", "abc"), ("token", "def"), ("list", "0123456789abcdef01234567")],
     off: |_, event| event == Event::Up,
     ..ChannelKind::BASE

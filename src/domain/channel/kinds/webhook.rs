@@ -28,7 +28,9 @@ pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
         Field::optional("up-header.NAME", Form::Header, "a header when it is up again"),
         Field::optional("secret", Form::Secret(200), "what requests are signed with, whsec_ and base64, or any other text"),
     ],
-    guide: "Requests to a URL of your own. URL, body and headers may hold placeholders such as $NAME, $STATUS and $REASON; body=$EVENT_JSON sends everything there is to know. With secret= each request is signed as Standard Webhooks (webhook-signature) so that the receiver can tell it from others.",
+    guide: "Requests to a URL of your own. URL, body and headers may hold placeholders such as $NAME, $STATUS and $REASON; \
+        body=$EVENT_JSON sends everything there is to know. With secret= each request is signed as Standard Webhooks (webhook-signature) \
+        so that the receiver can tell it from others.",
     example: &[("down-url", "https://example.org/hook"), ("up-url", "https://example.org/hook"), ("body", "$EVENT_JSON")],
     rule,
     off: |settings, event| settings.get(if event == Event::Up { "up-url" } else { "down-url" }).is_none() && event != Event::Test,

@@ -16,7 +16,9 @@ pub(in crate::domain::channel) static WHATSAPP: ChannelKind = ChannelKind {
         Field::preset("api", Form::Url, "https://api.twilio.com", "another server with the same API"),
         Field::optional("most-a-day", Form::Number(1, 10_000), "messages it may send in a day; 50 if left out"),
     ],
-    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives from. WhatsApp takes only approved templates: Messaging, Content Template Builder; each has one variable, which becomes the name of the check.",
+    guide: "At https://console.twilio.com: Account SID and Auth token are on the first page; Phone numbers, Manage, Buy a number gives \
+        from. WhatsApp takes only approved templates: Messaging, Content Template Builder; each has one variable, which becomes the name \
+        of the check.",
     example: &[
         ("to", "+37120000000"),
         ("account", "AC0123456789"),
