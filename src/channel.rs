@@ -50,7 +50,7 @@ pub fn judge(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt, step:
         (Step::Http(request), Answer::Http(response)) => kinds::sender(settings.kind())
             .map(|sender| (sender.judge)(&call, request, response, now))
             .unwrap_or_else(|| response.usual(now)),
-        (_, answer) => answer.usual(now),
+        (_, answer) => answer.usual(attempt, now),
     };
     answer.judged(verdict, settings)
 }
@@ -59,6 +59,11 @@ pub fn judge(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt, step:
 /// 500 at a time. Nothing for kinds that need no such thing.
 pub fn sustain(settings: &ChannelSettings, alerts: &[&Alert], now: Moment) -> Vec<Step> {
     kinds::sender(settings.kind()).map_or_else(Vec::new, |sender| (sender.sustain)(settings, alerts, now))
+}
+
+/// Whether what was [refused](Verdict::Unsendable) can be sent once more, [plainly](Attempt::plain).
+pub fn has_plain_form(settings: &ChannelSettings) -> bool {
+    kinds::sender(settings.kind()).is_some_and(|sender| sender.has_plain_form)
 }
 
 /// How fast a kind may send to one destination; `None`: as fast as it gets answers.

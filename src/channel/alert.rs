@@ -270,6 +270,8 @@ pub struct Attempt {
     pub number: u16,
     /// When it is made.
     pub at: Moment,
+    /// Since when the channel has failed; `None`: it did not.
+    pub failing_since: Option<Moment>,
     /// Whether an earlier try may have arrived.
     pub doubtful: bool,
     /// Whether it was refused as it was, so that only the plainest form is sent.

@@ -5,11 +5,12 @@ use std::time::Duration;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::Value;
 
+use crate::channel::alert::Attempt;
 use crate::channel::outgoing::Step;
 use crate::channel::render::clean::one_line;
 use crate::channel::render::{Limit, Unit, cut};
 use crate::domain::channel::{ChannelSettings, MASK};
-use crate::domain::moment::Moment;
+use crate::domain::moment::{MICROS, Moment};
 
 /// Characters of an answer, or of anything else that others wrote, that an error repeats.
 const EXCERPT: Limit = Limit(200, Unit::Chars);
@@ -17,6 +18,11 @@ const EXCERPT: Limit = Limit(200, Unit::Chars);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 /// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
 const SHORTEST_SECRET: usize = 4;
+
+/// How often a failing command is run, and how often a mail server has to refuse a recipient.
+const TRIES: u16 = 3;
+/// Seconds for which it has to refuse him.
+const LASTING: i64 = 3_600;
 
 /// What came of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,12 +127,15 @@ pub struct Judged {
 
 impl Answer {
     /// What an answer means that the kind says nothing about.
-    pub(super) fn usual(&self, now: Moment) -> Verdict {
+    pub(super) fn usual(&self, attempt: &Attempt, now: Moment) -> Verdict {
+        let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
+        let is_lasting = attempt.number >= TRIES && failed_for >= LASTING * MICROS;
         match self {
             Self::Http(response) => response.usual(now),
             Self::Mail { code, stage, .. } => match (code, stage) {
                 (200..=399, _) => Verdict::Delivered,
-                (550 | 551 | 553, MailStage::Recipient) => Verdict::Closed,
+                // Some servers refuse for a while whom they do not know yet.
+                (550 | 551 | 553, MailStage::Recipient) if is_lasting => Verdict::Closed,
                 (552 | 554, MailStage::Content) => Verdict::Unsendable,
                 _ => Verdict::LATER,
             },
@@ -136,6 +145,7 @@ impl Answer {
                 CommandEnd::Exit(75) | CommandEnd::Timeout => Verdict::LATER,
                 // What `sh` answers when there is no such file, and when it may not be run.
                 CommandEnd::Exit(126 | 127) | CommandEnd::NotRun => Verdict::Closed,
+                CommandEnd::Exit(_) | CommandEnd::Signal(_) if attempt.number < TRIES => Verdict::LATER,
                 CommandEnd::Exit(_) | CommandEnd::Signal(_) => Verdict::Unsendable,
             },
             Self::Nothing(_) => Verdict::LATER,

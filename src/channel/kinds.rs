@@ -34,7 +34,7 @@ mod zulip;
 use std::time::Duration;
 
 use crate::channel::Pace;
-use crate::channel::alert::{Alert, Attempt};
+use crate::channel::alert::{Alert, Attempt, Severity};
 use crate::channel::answer::{Response, Verdict};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{self, Dialect, Limit, Show};
@@ -45,6 +45,8 @@ use crate::domain::moment::Moment;
 pub(super) struct Sender {
     /// The name of the kind.
     name: &'static str,
+    /// Whether what was refused can be sent in a plainer form.
+    pub(super) has_plain_form: bool,
     /// How fast it may send to one destination.
     pub(super) pace: fn(&ChannelSettings) -> Option<Pace>,
     /// What is to be sent; nothing: it does nothing about this alert.
@@ -59,6 +61,7 @@ impl Sender {
     /// What the files of kinds begin with.
     const BASE: Self = Self {
         name: "",
+        has_plain_form: true,
         pace: |_| None,
         send: |_| Vec::new(),
         sustain: |_, _, _| Vec::new(),
@@ -134,7 +137,8 @@ impl<'a> Call<'a> {
 
     /// The number that is set for the way it goes: `priority` or `priority-up`.
     fn priority(&self) -> Option<i64> {
-        self.settings.number(if self.alert.is_up() { "priority-up" } else { "priority" })
+        let is_good = self.alert.is_up() || self.alert.severity == Severity::Good;
+        self.settings.number(if is_good { "priority-up" } else { "priority" })
     }
 
     /// The text of the alert.

@@ -94,7 +94,8 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
     let (cause, downtime) = match news {
         News::Down { flip, .. } => (flip.cause, Some((flip.at, None))),
         News::Up { flip, down, .. } => (down.cause, Some((down.at, Some(flip.at)))),
-        News::Closed { .. } | News::Test { .. } => (Cause::Operator, None),
+        News::Closed { .. } => (Cause::Operator, None),
+        News::Test { .. } => (Cause::Unknown, None),
     };
     let unique_key = UniqueKey::of(check.uuid);
     let pages = scene.pages.filter(|_| alert.event != Event::Test);

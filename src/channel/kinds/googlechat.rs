@@ -23,9 +23,9 @@ pub(super) const GOOGLECHAT: Sender = Sender {
 fn send(call: &Call<'_>) -> Vec<Step> {
     let alert = call.alert;
     let title = call.title(Limit(200, Unit::Chars));
-    // Of the dialects its text paragraphs know Pushover's: b, i, a.
+    // Its text paragraphs know the same few tags as Pushover, and lines that end as in plain text.
     let show = Show { title: false, facts: false, link: false, ..Show::ALL };
-    let text = call.text(Dialect::Html, show, TEXT_LIMIT).replace("<pre>", "<br><i>").replace("</pre>", "</i>");
+    let text = call.text(Dialect::Pushover, show, TEXT_LIMIT);
     let message = if call.attempt.plain {
         json!({ "text": call.text(Dialect::Plain, Show::ALL, TEXT_LIMIT) })
     } else {

@@ -6,7 +6,7 @@ use crate::channel::template::{Place, Values};
 use crate::domain::channel::Event;
 use crate::domain::flip::Cause;
 
-pub(super) const SHELL: Sender = Sender { name: "shell", send, ..Sender::BASE };
+pub(super) const SHELL: Sender = Sender { name: "shell", has_plain_form: false, send, ..Sender::BASE };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
     let alert = call.alert;

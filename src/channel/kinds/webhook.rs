@@ -11,13 +11,17 @@ use crate::channel::outgoing::{Method, Request, Step};
 use crate::channel::template::{Place, Values};
 use crate::domain::channel::Event;
 
+/// How often a request is made that is refused as wrong.
+const TRIES: u16 = 5;
+
 pub(super) const WEBHOOK: Sender = Sender {
     name: "webhook",
+    has_plain_form: false,
     send,
-    judge: |_, _, response, now| match response.status {
+    judge: |call, _, response, now| match response.status {
         410 => Verdict::Closed,
-        // There is no plainer form of it that could be tried.
-        400 | 413 | 422 => Verdict::LATER,
+        // It may be a deployment that is under way.
+        400 | 413 | 422 if call.attempt.number < TRIES => Verdict::LATER,
         _ => response.usual(now),
     },
     ..Sender::BASE

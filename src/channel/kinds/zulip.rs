@@ -15,7 +15,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let request = Request::post(url).own().basic(call.given("bot-email"), call.given("key"));
     if call.get("type") == Some("direct") {
         let to = serde_json::Value::from(call.settings.items("to").collect::<Vec<_>>()).to_string();
-        return request.form(&[("type", "direct"), ("to", &to), ("content", &content)]).step();
+        return request.form(&[("type", "private"), ("to", &to), ("content", &content)]).step();
     }
     let name = call.alert.check.as_ref().map_or("overdue", |subject| &subject.name);
     let topic = cut(call.get("topic").unwrap_or(name), TOPIC_LIMIT);

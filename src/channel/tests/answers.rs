@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::kinds::example;
 use super::sample::{attempt, failed, moment};
 use crate::channel::answer::{CommandEnd, MailStage, Response};
-use crate::channel::{Answer, Attempt, Judged, Step, Verdict, judge, prepare};
+use crate::channel::{Answer, Attempt, Judged, Step, Verdict, has_plain_form, judge, prepare};
 use crate::domain::channel::ChannelSettings;
 
 fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
@@ -16,6 +16,14 @@ fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
 fn judged_at(settings: &ChannelSettings, step: usize, answer: &Answer) -> Judged {
     let steps = prepare(settings, &failed(), &attempt()).unwrap();
     judge(settings, &failed(), &attempt(), &steps[step], answer, moment("2026-11-20T23:59:00Z"))
+}
+
+/// What an answer to this try means while the channel has failed for so many seconds.
+fn judged_after(settings: &ChannelSettings, number: u16, seconds: i64, answer: &Answer) -> Judged {
+    let now = attempt().at;
+    let attempt = Attempt { number, failing_since: Some(now.plus_secs(-seconds)), ..attempt() };
+    let steps = prepare(settings, &failed(), &attempt).unwrap();
+    judge(settings, &failed(), &attempt, &steps[0], answer, now)
 }
 
 fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Verdict {
@@ -196,12 +204,14 @@ fn answers_of_mail_servers_and_commands() {
         (535, Session, Verdict::LATER),
         (550, Recipient, Closed),
         (551, Recipient, Closed),
+        (450, Recipient, Verdict::LATER),
         (550, Session, Verdict::LATER),
         (552, Content, Unsendable),
         (554, Content, Unsendable),
         (554, Session, Verdict::LATER),
     ] {
-        let judged = judged_at(&example("email"), 0, &Answer::Mail { code, stage, text: "5.1.1 no such user".into() });
+        let answer = Answer::Mail { code, stage, text: "5.1.1 no such user".into() };
+        let judged = judged_after(&example("email"), 3, 3_600, &answer);
         assert_eq!(judged.verdict, wanted, "{code} {stage:?}");
         let error = if wanted == Delivered { String::new() } else { format!("the mail server said {code}: 5.1.1 no such user") };
         assert_eq!((judged.error, judged.status), (error, code));
@@ -215,9 +225,20 @@ fn answers_of_mail_servers_and_commands() {
         (CommandEnd::Timeout, Verdict::LATER, "it took too long: no disk"),
         (CommandEnd::NotRun, Closed, "it could not be run: no disk"),
     ] {
-        let judged = judged_at(&example("shell"), 0, &Answer::Command { end, error: "no\ndisk".into() });
+        let judged = judged_after(&example("shell"), 3, 60, &Answer::Command { end, error: "no\ndisk".into() });
         assert_eq!((judged.verdict, judged.error.as_str()), (wanted, error), "{end:?}");
     }
+    // A refusal has to last, and a command gets three tries.
+    let refused = Answer::Mail { code: 550, stage: Recipient, text: String::new() };
+    for (number, seconds) in [(2, 3_600), (3, 3_599)] {
+        assert_eq!(judged_after(&example("email"), number, seconds, &refused).verdict, Verdict::LATER);
+    }
+    let failed = Answer::Command { end: CommandEnd::Exit(1), error: String::new() };
+    assert_eq!(judged_after(&example("shell"), 2, 60, &failed).verdict, Verdict::LATER);
+    let refused = answer(422, &[], "");
+    assert_eq!(judged_after(&example("webhook"), 4, 60, &refused).verdict, Verdict::LATER);
+    assert_eq!(judged_after(&example("webhook"), 5, 60, &refused).verdict, Unsendable);
+    assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
     let judged = judged_at(&example("ntfy"), 0, &Answer::Nothing("cannot connect to ntfy.sh: refused".into()));
     assert_eq!((judged.verdict, judged.error.as_str(), judged.status), (Verdict::LATER, "cannot connect to ntfy.sh: refused", 0));
 }

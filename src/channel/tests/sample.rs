@@ -103,6 +103,7 @@ pub(super) fn attempt() -> Attempt {
     Attempt {
         id: "0a1b2c3d-1042".into(),
         number: 1,
+        failing_since: None,
         at: moment("2026-11-20T06:57:00Z"),
         doubtful: false,
         plain: false,
