@@ -18,7 +18,7 @@ pub use alert::{Alert, Attempt};
 pub use answer::{Answer, Judged, Verdict};
 pub use outgoing::Step;
 
-use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class};
 use crate::domain::moment::Moment;
 use kinds::Call;
 
@@ -36,7 +36,9 @@ pub struct Pace {
 /// The secrets that lie in files must have been put in their places.
 pub fn prepare(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt) -> Option<Vec<Step>> {
     let sender = kinds::sender(settings.kind())?;
-    if settings.lacks().is_some() || !settings.takes(alert.event) {
+    // Only people read of several checks, or of none, in one message.
+    let is_for_people = alert.check.is_none() && settings.kind().class != Class::People;
+    if settings.lacks().is_some() || !settings.takes(alert.event) || is_for_people {
         return None;
     }
     let steps = (sender.send)(&Call { settings, alert, attempt });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 use crate::domain::check::Settings;
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::UniqueKey;
@@ -102,6 +102,8 @@ pub struct Also {
 pub struct CheckFacts {
     /// Its UUID, which no message names unless a template asks for it.
     pub uuid: Uuid,
+    /// What names it to those who must not ping it.
+    pub unique_key: UniqueKey,
     /// Its project's name.
     pub project: String,
     /// Its settings.
@@ -251,8 +253,6 @@ pub struct Output {
 pub struct Subject {
     /// Its name, or what stands for it.
     pub name: String,
-    /// What names it to those who must not ping it.
-    pub unique_key: UniqueKey,
     /// The facts.
     pub facts: CheckFacts,
     /// What caused the change.
@@ -330,19 +330,26 @@ impl Alert {
     /// What names the incident that it belongs to.
     pub fn incident(&self, attempt: &Attempt) -> String {
         match &self.check {
-            Some(subject) if self.event != Event::Test => subject.unique_key.to_string(),
+            Some(subject) if self.event != Event::Test => subject.facts.unique_key.to_string(),
             _ => format!("{}-{}", self.event.name(), attempt.id),
         }
     }
 }
 
 impl CheckFacts {
+    /// What is left of a check that is gone.
+    pub fn gone(name: &str, unique_key: UniqueKey, project: &str) -> Self {
+        let name = crate::domain::text::Name::parse(name).unwrap_or_default();
+        Self { unique_key, settings: Arc::new(Settings { name, ..Settings::default() }), ..Self::example(project) }
+    }
+
     /// A made-up check, for a test of a channel that is about no check.
     pub fn example(project: &str) -> Self {
         let name = crate::domain::text::Name::parse("TEST").unwrap_or_default();
         let slug = crate::domain::text::Slug::parse("test").unwrap_or_default();
         Self {
             uuid: Uuid::nil(),
+            unique_key: UniqueKey::of(Uuid::nil()),
             project: project.into(),
             settings: Arc::new(Settings { name, slug, ..Settings::default() }),
             n_pings: 0,

@@ -160,7 +160,7 @@ impl<'a> Values<'a> {
             "check": {
                 "name": settings.name.as_str(),
                 "slug": settings.slug.as_str(),
-                "unique_key": self.subject.unique_key.to_string(),
+                "unique_key": facts.unique_key.to_string(),
                 "tags": settings.tags.iter().collect::<Vec<_>>(),
                 "desc": settings.desc.as_str(),
                 "expected": settings.in_words(),

@@ -4,9 +4,8 @@ use crate::channel::alert::{
     Alert, Also, Attempt, Brief, CheckFacts, Fact, Facts, List, News, Output, PingFacts, Scene, Severity, Subject,
 };
 use crate::channel::render::clean::{lines, one_line};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 use crate::domain::flip::{Cause, Flip};
-use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
 use crate::domain::ping::Kind;
 use crate::domain::why::{self, Known};
@@ -97,7 +96,7 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
         News::Closed { .. } => (Cause::Operator, None),
         News::Test { .. } => (Cause::Unknown, None),
     };
-    let unique_key = UniqueKey::of(check.uuid);
+    let unique_key = check.unique_key;
     let pages = scene.pages.filter(|_| alert.event != Event::Test);
     alert.link = pages.map(|base| format!("{}/cloaked/{unique_key}/", base.trim_end_matches('/')));
     if matches!(alert.event, Event::Down | Event::Up) {
@@ -108,7 +107,7 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
     if alert.event == Event::Down {
         alert.description = lines(check.settings.desc.as_str());
     }
-    alert.check = Some(Subject { name, unique_key, facts: check, cause, downtime });
+    alert.check = Some(Subject { name, facts: check, cause, downtime });
     alert
 }
 
@@ -228,11 +227,12 @@ fn digest(down: &[Brief], up: &[Brief], scene: Scene<'_>) -> Alert {
         (down, 0) => (format!("{} went down", count(down, "check")), Severity::Bad),
         (down, up) => (format!("{} went down, {up} {} up again", count(down, "check"), if up == 1 { "is" } else { "are" }), Severity::Bad),
     };
+    let event = if down.is_empty() { Event::Up } else { Event::Down };
     let list = |heading, items: Vec<String>| List { heading, items };
     let downs = down.iter().map(|brief| item(brief, &times)).collect();
     let ups = up.iter().map(|brief| one_line(&brief.name)).collect();
     let lists = [list("Down:", downs), list("Up again:", ups)].into_iter().filter(|list| !list.items.is_empty()).collect();
-    several(Event::Digest, severity, &title, String::new(), lists, scene)
+    several(event, severity, &title, String::new(), lists, scene)
 }
 
 fn are_up(number: usize) -> String {
@@ -251,7 +251,7 @@ fn away(from: Moment, until: Moment, checks: &[Brief], scene: Scene<'_>) -> Aler
         duration(until.micros_since(from))
     );
     let items = checks.iter().map(|brief| item(brief, &times)).collect();
-    several(Event::Digest, Severity::Warning, &title, lead, vec![List { heading: "Checks:", items }], scene)
+    several(Event::Down, Severity::Warning, &title, lead, vec![List { heading: "Checks:", items }], scene)
 }
 
 fn still(checks: &[Brief], scene: Scene<'_>) -> Alert {

@@ -8,6 +8,8 @@ mod value;
 
 use std::fmt;
 
+use super::alert::Event;
+
 pub use common::{Common, Quiet};
 pub use field::{Field, Form, Need};
 pub use settings::{ChannelSettings, MASK, Maker, SettingsError};
@@ -47,43 +49,6 @@ pub enum Class {
     Incident,
     /// Other channels, which are told in its place.
     Group,
-}
-
-/// What there may be to tell.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Event {
-    /// A check went down.
-    Down,
-    /// A check that was told to be down is up again.
-    Up,
-    /// Checks are still down.
-    Still,
-    /// A check that was told to be down is watched no more: paused, deleted, no longer assigned.
-    Closed,
-    /// Somebody tries the channel.
-    Test,
-    /// The server is in trouble, or out of it.
-    Notice,
-    /// News of several checks.
-    Digest,
-}
-
-impl Event {
-    /// Every event.
-    pub const ALL: [Self; 7] = [Self::Down, Self::Up, Self::Still, Self::Closed, Self::Test, Self::Notice, Self::Digest];
-
-    /// Its word in what programs get.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Up => "up",
-            Self::Still => "still",
-            Self::Closed => "closed",
-            Self::Test => "test",
-            Self::Notice => "notice",
-            Self::Digest => "digest",
-        }
-    }
 }
 
 impl ChannelKind {

@@ -8,7 +8,8 @@ use crate::channel::kinds::Sender;
 use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::clean::one_line;
 use crate::channel::template::stamp;
-use crate::domain::channel::{ChannelSettings, Event};
+use crate::domain::alert::Event;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::moment::Moment;
 
 /// Seconds for which an alert holds that is not sent again.
@@ -57,7 +58,7 @@ fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment
     label("check".into(), subject.name.clone());
     label("slug".into(), check.slug.as_str().into());
     label("project".into(), one_line(&subject.facts.project));
-    label("unique_key".into(), subject.unique_key.to_string());
+    label("unique_key".into(), subject.facts.unique_key.to_string());
     for tag in check.tags.iter() {
         let name: String = tag.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         label(format!("tag_{name}"), "on".into());

@@ -5,7 +5,7 @@ use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Mail, Step};
 use crate::channel::render::clean::one_line;
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 use crate::domain::ping::Scheme;
 
 /// Mails can be long; so much is more than anybody reads.
@@ -65,7 +65,7 @@ fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
         let project = one_line(&subject.facts.project);
         let list: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         headers.push(("List-Id", format!("<{list}.overdue>")));
-        headers.push(("X-Overdue-Check", subject.unique_key.to_string()));
+        headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));
         headers.push(("X-Overdue-Project", project));
     }
     if let Some(url) = &attempt.unsubscribe {

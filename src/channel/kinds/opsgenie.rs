@@ -6,7 +6,7 @@ use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::clean::one_line;
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 
 pub(super) const OPSGENIE: Sender = Sender { name: "opsgenie", pace: |_| pace(10, 1), send, ..Sender::BASE };
 

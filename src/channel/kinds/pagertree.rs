@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 
 pub(super) const PAGERTREE: Sender = Sender { name: "pagertree", pace: |_| pace(10, 1), send, ..Sender::BASE };
 

@@ -8,7 +8,7 @@ use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Limit, Unit, cut};
 use crate::channel::template::{Values, stamp};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 
 pub(super) const PD: Sender = Sender {
     name: "pd",

@@ -4,7 +4,7 @@ use crate::channel::answer::{Response, Verdict};
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 use crate::domain::moment::Moment;
 
 /// The priority that asks again until somebody acknowledges.

@@ -3,7 +3,7 @@
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Shell, Step};
 use crate::channel::template::{Place, Values};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 use crate::domain::flip::Cause;
 
 pub(super) const SHELL: Sender = Sender { name: "shell", has_plain_form: false, send, ..Sender::BASE };

@@ -6,7 +6,7 @@ use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 
 pub(super) const VICTOROPS: Sender = Sender {
     name: "victorops",

@@ -9,7 +9,7 @@ use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Method, Request, Step};
 use crate::channel::template::{Place, Values};
-use crate::domain::channel::Event;
+use crate::domain::alert::Event;
 
 /// How often a request is made that is refused as wrong.
 const TRIES: u16 = 5;

@@ -7,8 +7,9 @@ use super::render::{HOSTILE, named};
 use super::sample::{attempt, down, every_event, failed, of_check};
 use crate::channel::kinds::sender;
 use crate::channel::outgoing::{Mail, Request, Shell, Step};
-use crate::channel::{Attempt, has_sender, pace, prepare, sustain};
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Event, Field, Form};
+use crate::channel::{Alert, Attempt, has_sender, pace, prepare, sustain};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
 use crate::domain::flip::Cause;
 
 pub(super) fn least(kind: &'static ChannelKind) -> ChannelSettings {
@@ -17,6 +18,11 @@ pub(super) fn least(kind: &'static ChannelKind) -> ChannelSettings {
 
 pub(super) fn example(name: &str) -> ChannelSettings {
     least(ChannelKind::named(name).unwrap())
+}
+
+/// Whether such a channel does something about what is told of one check, or of several.
+fn does(settings: &ChannelSettings, alert: &Alert) -> bool {
+    settings.takes(alert.event) && (alert.check.is_some() || settings.kind().class == Class::People)
 }
 
 /// As many settings as the kind takes with those of its example.
@@ -100,7 +106,7 @@ fn what_is_sent_is_as_in_the_snapshots() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel/tests/snapshots");
     let mut wrong = Vec::new();
     for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
-        let settings = least(kind);
+        let settings = if kind.class == Class::People { least(kind).with("notices", "on").unwrap() } else { least(kind) };
         let mut text = String::new();
         for (name, alert) in every_event() {
             let sent = prepare(&settings, &alert, &attempt()).map_or("nothing\n".into(), |steps| shown(&steps));
@@ -129,7 +135,7 @@ fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
                 for plain in [false, true] {
                     let attempt = Attempt { plain, doubtful: plain, ..attempt() };
                     let steps = prepare(&settings, &alert, &attempt);
-                    let wanted = settings.takes(alert.event);
+                    let wanted = does(&settings, &alert);
                     assert_eq!(steps.is_some(), wanted, "{kind:?} {name}");
                     for step in steps.iter().flatten() {
                         check_step(kind, step);
@@ -260,4 +266,16 @@ fn alerts_that_end_by_themselves_are_sustained() {
     assert_eq!(alerts.as_array().map(Vec::len), Some(2));
     assert_eq!((&alerts[0]["startsAt"], &alerts[0]["endsAt"]), (&"2026-11-20T01:34:05+00:00".into(), &"2026-11-20T07:02:00+00:00".into()));
     assert!(sustain(&example("pd"), &[&alert], now).is_empty());
+}
+
+#[test]
+fn the_incident_of_a_check_that_is_gone_is_closed() {
+    let unique_key = crate::domain::ids::UniqueKey::of(uuid::Uuid::from_u128(7));
+    let gone = crate::channel::alert::CheckFacts::gone("Nightly backup", unique_key, "Home");
+    let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: "it was deleted" });
+    let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
+    let [Step::Http(request)] = steps.as_slice() else { panic!() };
+    let event: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!((&event["event_action"], &event["dedup_key"]), (&"resolve".into(), &unique_key.to_string().into()));
+    assert!(prepare(&example("ntfy"), &alert, &attempt()).is_none());
 }

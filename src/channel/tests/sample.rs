@@ -54,8 +54,10 @@ pub(super) fn backup() -> CheckFacts {
         tz: riga(),
         ..Settings::default()
     };
+    let uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
     CheckFacts {
-        uuid: Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f),
+        uuid,
+        unique_key: crate::domain::ids::UniqueKey::of(uuid),
         project: "Home".into(),
         settings: Arc::new(settings),
         n_pings: 412,

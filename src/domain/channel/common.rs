@@ -1,7 +1,8 @@
 //! The settings that channels of many kinds have: what is told, when, and how much at once.
 
 use super::settings::ChannelSettings;
-use super::{Event, Field, Form, value};
+use super::{Field, Form, value};
+use crate::domain::alert::Event;
 use crate::domain::moment::Moment;
 use crate::domain::timezone::Timezone;
 use crate::domain::timezone::wall::{Reading, Wall};
@@ -111,7 +112,7 @@ impl Common {
             Event::Up => self.up,
             Event::Notice => self.notices,
             // An incident that was opened is closed whatever the switches say.
-            Event::Closed | Event::Test | Event::Digest => true,
+            Event::Closed | Event::Test => true,
         }
     }
 }

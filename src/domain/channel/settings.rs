@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::super::alert::Event;
 use super::value;
-use super::{ChannelKind, Class, Common, Event, Field, Form, Need};
+use super::{ChannelKind, Class, Common, Field, Form, Need};
+use crate::domain::alert::Event;
 
 /// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
 pub const MASK: &str = "***";
@@ -191,11 +191,6 @@ impl ChannelSettings {
         self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, value::origin(url)?)))
     }
 
-    /// Whether a channel with these settings is told of an event.
-    pub fn takes(&self, event: Event) -> bool {
-        (self.kind.takes)(self, event)
-    }
-
     /// The kind they are for.
     pub fn kind(&self) -> &'static ChannelKind {
         self.kind
@@ -237,7 +232,7 @@ impl ChannelSettings {
         let of_class = match event {
             Event::Down | Event::Up => self.kind.class != Class::Group,
             Event::Closed => self.kind.class == Class::Incident,
-            Event::Still | Event::Notice | Event::Digest => self.kind.class == Class::People,
+            Event::Still | Event::Notice => self.kind.class == Class::People,
             Event::Test => return self.kind.class != Class::Group,
         };
         of_class && self.common.sends(event) && !(self.kind.off)(self, event)

@@ -1,6 +1,7 @@
 //! Channels that call a phone and say what is down, by Twilio.
 
-use crate::domain::channel::{ChannelKind, Event, Field, Form, Need};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Field, Form, Need};
 
 pub(in crate::domain::channel) static CALL: ChannelKind = ChannelKind {
     name: "call",

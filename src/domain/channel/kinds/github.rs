@@ -1,6 +1,7 @@
 //! Channels that open an issue on GitHub.
 
-use crate::domain::channel::{ChannelKind, Class, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Class, Field, Form};
 
 pub(in crate::domain::channel) static GITHUB: ChannelKind = ChannelKind {
     name: "github",

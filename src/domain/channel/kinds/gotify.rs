@@ -1,6 +1,7 @@
 //! Channels that send to an application of Gotify.
 
-use crate::domain::channel::{ChannelKind, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Field, Form};
 
 pub(in crate::domain::channel) static GOTIFY: ChannelKind = ChannelKind {
     name: "gotify",

@@ -1,6 +1,7 @@
 //! Channels that publish to a topic of ntfy.
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form};
 
 pub(in crate::domain::channel) static NTFY: ChannelKind = ChannelKind {
     name: "ntfy",

@@ -1,6 +1,7 @@
 //! Channels that notify by Pushover.
 
-use crate::domain::channel::{ChannelKind, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Field, Form};
 
 pub(in crate::domain::channel) static PO: ChannelKind = ChannelKind {
     name: "po",

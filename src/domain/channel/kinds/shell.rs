@@ -1,6 +1,7 @@
 //! Channels that run a command on the server.
 
-use crate::domain::channel::{ChannelKind, Class, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Class, Field, Form};
 
 pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     name: "shell",

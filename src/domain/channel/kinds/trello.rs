@@ -1,6 +1,7 @@
 //! Channels that add a card to a list of Trello.
 
-use crate::domain::channel::{ChannelKind, Class, Event, Field, Form};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, Class, Field, Form};
 
 pub(in crate::domain::channel) static TRELLO: ChannelKind = ChannelKind {
     name: "trello",

@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Event, Field, Form, Need};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form, Need};
 
 pub(in crate::domain::channel) static WEBHOOK: ChannelKind = ChannelKind {
     name: "webhook",
