@@ -12,6 +12,8 @@ use crate::channel::words;
 
 /// Characters of the job's output that messages show; mails show all that is kept.
 pub const OUTPUT_CHARS: usize = 1_000;
+/// Fewer characters of it say nothing.
+const SHORTEST_OUTPUT: usize = 40;
 /// Characters of the plainest form of an alert.
 const PLAINEST_CHARS: usize = 200;
 
@@ -100,7 +102,7 @@ pub fn text(alert: &Alert, attempt: &Attempt, dialect: Dialect, show: Show, limi
 }
 
 /// The text of an alert. What does not fit goes, in this order: other checks, the beginning of the output, the description, facts from
-/// the last, checks of a list from the last, the link, the end of the lead.
+/// the last, checks of a list from the last, the link, the end of the lead. Where that leaves room, what went before comes back.
 pub fn text_styled(alert: &Alert, attempt: &Attempt, dialect: Dialect, show: Show, limit: Limit) -> Rendered {
     if attempt.plain {
         let mut writer = Writer::new(dialect);
@@ -108,17 +110,26 @@ pub fn text_styled(alert: &Alert, attempt: &Attempt, dialect: Dialect, show: Sho
         let rendered = writer.end();
         return if limit.fits(&rendered.text) { rendered } else { Rendered::default() };
     }
-    let mut plan = Plan::full(alert, show);
-    let whole = plan.draw(alert, attempt, dialect, show);
-    if limit.fits(&whole.text) {
-        return whole;
+    let full = Plan::full(alert, show);
+    let draw = |plan: Plan| plan.draw(alert, attempt, dialect, show);
+    let fits = |plan: Plan| limit.fits(&draw(plan).text);
+    if fits(full) {
+        return draw(full);
     }
-    for part in Part::DROPPED {
-        let drawn = |amount| plan.with(part, amount).draw(alert, attempt, dialect, show);
-        if let Some(amount) = most(plan.get(part), |amount| limit.fits(&drawn(amount).text)) {
-            return drawn(amount);
+    let mut plan = full;
+    for (place, part) in Part::DROPPED.into_iter().enumerate() {
+        let Some(amount) = most(full.get(part), |amount| fits(plan.with(part, amount))) else {
+            plan = plan.with(part, 0);
+            continue;
+        };
+        plan = plan.with(part, amount);
+        // What went before it may have room again, where a long description is gone.
+        for earlier in Part::DROPPED.into_iter().take(place).rev() {
+            let least = if earlier == Part::Output { SHORTEST_OUTPUT.min(full.get(earlier)) } else { 1 };
+            let amount = most(full.get(earlier) + 1, |amount| fits(plan.with(earlier, amount)));
+            plan = plan.with(earlier, amount.filter(|amount| *amount >= least).unwrap_or_default());
         }
-        plan = plan.with(part, 0);
+        return draw(plan);
     }
     Rendered::default()
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod kinds;
+mod limits;
 mod render;
 mod sample;
 mod template;

@@ -29,7 +29,7 @@ pub fn alert(facts: Facts, scene: Scene<'_>) -> Alert {
         Facts::Notice { title, text, over } => {
             let severity = if over { Severity::Good } else { Severity::Warning };
             let short = format!("{title}. {text}");
-            Alert { lead: text, reason: title.clone(), short, ..bare(Event::Notice, severity, &title, scene) }
+            Alert { lead: lines(&text), reason: title.clone(), short, ..bare(Event::Notice, severity, &title, scene) }
         }
     }
 }

@@ -54,8 +54,14 @@ fn list() -> String {
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        // Markdown would take what stands between for a mark of its own.
-        let word = if word.contains(['_', '*', '<', '[']) && !word.contains('`') { format!("`{word}`") } else { word.to_owned() };
+        let bare = word.trim_end_matches(['.', ',', ':', ';', ')']);
+        let rest = word.get(bare.len()..).unwrap_or_default();
+        let word = match bare {
+            url if url.contains("://") => format!("<{url}>{rest}"),
+            // Markdown would take what stands between for a mark of its own.
+            name if name.contains(['_', '*', '<', '[']) => format!("`{name}`{rest}"),
+            _ => word.to_owned(),
+        };
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(&word),
             Some(line) if line.len() + word.len() < 140 => line.extend([" ", &word]),

@@ -51,7 +51,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         }
         if let Some(output) = &alert.output {
             let lines: Vec<_> = output.text.lines().collect();
-            let last = lines.get(lines.len().saturating_sub(30)..).unwrap_or_default();
+            let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
             let snippet: Vec<_> = last.iter().map(|line| cut(&one_line(line), Limit(200, Unit::Bytes))).collect();
             body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText" }));
         }

@@ -158,3 +158,13 @@ fn ranges_are_counted_in_utf16() {
     assert!(styled.contains(&("BOLD", "Last ping:".into())));
     assert_eq!(styled.last().unwrap(), &("MONOSPACE", "copying <a>\nerror: no space left on device".into()));
 }
+
+#[test]
+fn the_output_comes_back_where_a_long_description_is_gone() {
+    let mut check = backup();
+    let settings = Settings { desc: Description::stored(&"long ".repeat(2_000)), ..(*check.settings).clone() };
+    check.settings = settings.into();
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", Cause::Late));
+    let shown = text(&alert, &attempt(), Dialect::Plain, Show::ALL, Limit(1_000, Unit::Chars));
+    assert!(!shown.contains("long") && shown.contains("\n10 files\nrc=0\n") && shown.contains("Also down"), "{shown}");
+}
