@@ -43,6 +43,7 @@ chapters!([
     protocol "The protocol"
     clients "Clients"
     operations "Operations"
+    alerts "Alerts"
     limits "Limits"
     promises "Promises"
     performance "Performance"

@@ -16,3 +16,5 @@ pub mod schedule;
 pub mod status;
 pub mod text;
 pub mod timezone;
+pub mod why;
+pub mod words;

@@ -15,6 +15,7 @@
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
 //! | 3 | [`outbound`] | the one way out: names, the guard of addresses, HTTP, mail, commands |
+//! | 2 | [`channel`] | what goes out through a channel: words, dialects, requests, and what answers mean |
 //! | 2 | [`wheel`], [`clock`], [`random`], `log_limit` | deadlines in ticks; the only sources of time and chance; how many lines strangers may cause in the log |
 //! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
 //!
@@ -36,6 +37,7 @@
 //! | Who may do what with which key? | `http::api::auth` |
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
+//! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |
 //! | Which addresses may be reached, and by whom? | `outbound::guard` |
@@ -65,6 +67,7 @@
 mod accept;
 pub mod admin;
 pub mod blocking_threads;
+pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod connection_threads;

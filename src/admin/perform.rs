@@ -106,7 +106,7 @@ fn list_channels(handle: &Handle, project: Option<ProjectId>, show_settings: boo
         project: project.name.as_str().into(),
         kind: channel.settings.kind().name.into(),
         name: channel.name.as_str().into(),
-        settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into())).collect()),
+        settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
     });
     Reply::Channels(rows.collect())
 }

@@ -4,7 +4,7 @@ mod kinds;
 
 use std::path::PathBuf;
 
-use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 
 use super::shared::{AnyProject, Json, OneProject};
@@ -93,7 +93,7 @@ pub(super) struct Which {
 
 #[derive(Args)]
 pub(super) struct SettingsArgs {
-    /// A setting of its kind, as listed below; may be given several times, the variable holds one
+    /// A setting of its kind; may be given several times, the variable holds one
     #[arg(long, env = "OVERDUE_SET", hide_env_values = true, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
 
@@ -103,7 +103,8 @@ pub(super) struct SettingsArgs {
 }
 
 fn kind() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
-    PossibleValuesParser::new(ChannelKind::ALL.map(|kind| kind.name)).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
+    let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
+    PossibleValuesParser::new(words).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
 }
 
 fn setting(text: &str) -> Result<(String, String), &'static str> {

@@ -71,6 +71,10 @@ pub enum Event {
     Closed,
     /// Somebody asked for a test.
     Test,
+    /// Checks that were told to be down still are.
+    Still,
+    /// The server or another channel is in trouble, or out of it.
+    Notice,
 }
 
 impl Event {
@@ -81,6 +85,8 @@ impl Event {
             Self::Up => "up",
             Self::Closed => "closed",
             Self::Test => "test",
+            Self::Still => "still",
+            Self::Notice => "notice",
         }
     }
 }

@@ -14,6 +14,7 @@ use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
 use super::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use super::timezone::Timezone;
+use super::words::duration;
 
 /// When keyword filtering is on, and what no match means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,6 +91,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// When it is expected, in words: `every 5 minutes`, `every day at 03:30`.
+    pub fn in_words(&self) -> String {
+        let period = || duration(Moment::from_secs(self.timeout.get()).micros());
+        // Of one hour or one day the number is not said.
+        let every = |period: String| match period.strip_prefix("1 ") {
+            Some(unit) if !unit.contains(' ') => format!("every {unit}"),
+            _ => format!("every {period}"),
+        };
+        self.schedule.as_ref().map_or_else(|| every(period()), |schedule| schedule.in_words())
+    }
+
     /// When the check that was last pinged then is expected again: for a schedule its first moment strictly later.
     /// `None` when the schedule has ended.
     pub fn expected_after(&self, last_ping: Moment) -> Option<Moment> {

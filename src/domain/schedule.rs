@@ -4,6 +4,7 @@
 //! the clocks: see [schedules](crate::docs::protocol#schedules).
 
 mod cron;
+mod in_words;
 mod oncalendar;
 mod words;
 
@@ -96,6 +97,11 @@ impl Schedule {
     /// The text exactly as it was given.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What it means, such as `every day at 03:30` or `Monday to Friday at 09:00`; what has no common shape is quoted.
+    pub fn in_words(&self) -> String {
+        in_words::in_words(&self.text)
     }
 
     /// What the text was read as.

@@ -65,6 +65,8 @@ fn event_number(event: Event) -> u8 {
         Event::Up => 1,
         Event::Closed => 2,
         Event::Test => 3,
+        Event::Still => 4,
+        Event::Notice => 5,
     }
 }
 
@@ -74,6 +76,8 @@ fn event_of(number: u8) -> Option<Event> {
         1 => Event::Up,
         2 => Event::Closed,
         3 => Event::Test,
+        4 => Event::Still,
+        5 => Event::Notice,
         _ => return None,
     })
 }

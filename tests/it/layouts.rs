@@ -91,7 +91,7 @@ async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
         ),
         ("", "webhook", vec![("method", "GET"), ("up-url", "https://example.org/")]),
     ] {
-        let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), settings).unwrap();
+        let settings = ChannelSettings::read(ChannelKind::named(kind).unwrap(), settings).unwrap();
         channel::create(&site.handle, main.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
     }
     let mut uuids = Vec::new();

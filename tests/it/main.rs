@@ -14,6 +14,7 @@
 
 mod api;
 mod badges;
+mod channel_kinds;
 mod clock;
 mod connection;
 mod damage;

@@ -135,7 +135,7 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let other = project(&server.handle, "other").await;
     let keys = [("X-Api-Key", other.rw.as_str())];
     let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
-    let settings = ChannelSettings::parse(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
     let names = BTreeMap::from([

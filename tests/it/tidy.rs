@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What cannot wait, fail on input and output, or know the time: whole rooms and single files.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "domain",
+    "channel",
     "wheel.rs",
     "outbound/guard.rs",
     "smtp/address.rs",

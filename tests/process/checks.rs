@@ -142,7 +142,7 @@ fn whatever_is_printed_is_printed_as_json_too() {
     assert_eq!(uuid(parsed(&["project", "create", "a", "--json"])), 36);
     let key = parsed(&["key", "create", "--project", "a", "--access", "read-only", "--label", "CI", "--json"]);
     assert_eq!((key["key"].as_str().unwrap().len(), key["id"].is_u64()), (32, true));
-    let create = ["channel", "create", "--project", "a", "--kind", "sms", "--name", "n", "--set", "to=+123456789", "--json"];
+    let create = ["channel", "create", "--project", "a", "--kind", "email", "--name", "n", "--set", "to=a@b.example", "--json"];
     assert_eq!(uuid(parsed(&create)), 36);
     assert_eq!(uuid(parsed(&["check", "create", "--project", "a", "--json"])), 36);
     for list in [&["project", "list"][..], &["key", "list"], &["channel", "list"], &["channel", "kinds"], &["check", "list"]] {

@@ -1,4 +1,4 @@
-//! `overdue channel kinds`, and the same table below the help of the commands that take settings.
+//! `overdue channel kinds`, and the list of kinds below the help of the commands that take settings.
 
 use clap::Args;
 use serde::Serialize;
@@ -42,14 +42,15 @@ struct FieldRow {
 }
 
 impl FieldRow {
-    fn of(kind: &ChannelKind, field: &Field) -> Self {
+    fn of(kind: &'static str, field: &'static Field) -> Self {
         let (need, default) = match field.need {
             Need::Required => ("required", None),
             Need::Optional => ("optional", None),
-            Need::Default { words, .. } => ("default", Some(words)),
+            Need::ToDeliver => ("required", None),
+            Need::Default(words) | Need::Derived { words, .. } => ("default", Some(words)),
         };
         let Field { key, help, .. } = *field;
-        Self { kind: kind.name, key, value: field.placeholder().into(), need, default, secret: field.is_secret(), help }
+        Self { kind, key, value: field.placeholder().into(), need, default, secret: field.is_secret(), help }
     }
 
     fn cells(&self) -> [String; 4] {
@@ -59,19 +60,41 @@ impl FieldRow {
     }
 }
 
-fn rows(kinds: &[&'static ChannelKind]) -> Vec<FieldRow> {
-    kinds.iter().flat_map(|kind| kind.fields.iter().map(|field| FieldRow::of(kind, field))).collect()
+/// The settings of one kind, or those of each kind and then what many have.
+fn rows(kind: Option<&'static ChannelKind>) -> Vec<FieldRow> {
+    let own = |kind: &'static ChannelKind| kind.fields.iter().map(|field| FieldRow::of(kind.name, field));
+    match kind {
+        Some(kind) => own(kind).chain(kind.common_fields().map(|field| FieldRow::of(kind.name, field))).collect(),
+        None => {
+            let shared = |(label, fields): (&'static str, &'static [Field])| fields.iter().map(move |field| FieldRow::of(label, field));
+            ChannelKind::ALL.into_iter().flat_map(own).chain(ChannelKind::SHARED.into_iter().flat_map(shared)).collect()
+        }
+    }
 }
 
 /// What stands below the help of a command that takes settings.
 pub(super) fn help() -> String {
-    table::table(&HEADINGS, rows(&ChannelKind::ALL).iter().map(FieldRow::cells)).join("\n")
+    let cells = |kind: &'static ChannelKind| [[&[kind.name], kind.aliases].concat().join(", "), kind.title.to_owned()];
+    let table = table::table(&["KIND", "WHAT IT IS"], ChannelKind::ALL.into_iter().map(cells)).join("\n");
+    format!("{table}\n\nThe settings of a kind, and where to get them: overdue channel kinds KIND")
 }
 
 impl Kinds {
     /// Shows the kinds, without a server or a database.
     pub(in crate::cli) fn show(self) -> Result<(), Failure> {
-        let rows = self.kind.map_or_else(|| rows(&ChannelKind::ALL), |kind| rows(&[kind]));
-        table::show(&rows, self.json.json, &HEADINGS, FieldRow::cells).map_err(Failure::unwritten)
+        let rows = rows(self.kind);
+        match self.kind {
+            Some(kind) if !self.json.json => {
+                let mut lines = table::table(&HEADINGS, rows.iter().map(FieldRow::cells));
+                lines.extend([String::new(), format!("{}. {}", kind.title, kind.guide)]);
+                if kind.has_secret_files() {
+                    lines.push("A secret can be read from a file on the server: add -file to its key and give the path.".into());
+                }
+                lines.extend([String::new(), kind.example_command()]);
+                table::lines(&lines)
+            }
+            _ => table::show(&rows, self.json.json, &HEADINGS, FieldRow::cells),
+        }
+        .map_err(Failure::unwritten)
     }
 }

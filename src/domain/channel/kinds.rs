@@ -1,5 +1,32 @@
 //! The table of each kind, one file for one kind.
 
+pub(super) mod alertmanager;
+pub(super) mod apprise;
+pub(super) mod call;
+pub(super) mod discord;
 pub(super) mod email;
+pub(super) mod github;
+pub(super) mod googlechat;
+pub(super) mod gotify;
+pub(super) mod group;
+pub(super) mod matrix;
+pub(super) mod mattermost;
+pub(super) mod msteamsw;
+pub(super) mod ntfy;
+pub(super) mod opsgenie;
+pub(super) mod pagertree;
+pub(super) mod pd;
+pub(super) mod po;
+pub(super) mod pushbullet;
+pub(super) mod rocketchat;
+pub(super) mod shell;
+pub(super) mod signal;
+pub(super) mod slack;
 pub(super) mod sms;
+pub(super) mod spike;
+pub(super) mod telegram;
+pub(super) mod trello;
+pub(super) mod victorops;
 pub(super) mod webhook;
+pub(super) mod whatsapp;
+pub(super) mod zulip;

@@ -1,11 +1,12 @@
 //! What a channel is set to: keys and values that the table of its kind took, once, when they came in.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::super::alert::Event;
 use super::value;
-use super::{ChannelKind, Form, Need};
+use super::{ChannelKind, Class, Common, Field, Form, Need};
+use crate::domain::alert::Event;
 
 /// What stands in place of a secret wherever settings are shown. Given back, it keeps the secret that is stored.
 pub const MASK: &str = "***";
@@ -19,6 +20,17 @@ pub struct ChannelSettings {
     kind: &'static ChannelKind,
     /// By key, in its one spelling.
     values: BTreeMap<Box<str>, Box<str>>,
+    /// What the values of many kinds mean.
+    common: Box<Common>,
+}
+
+/// Who gives settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Maker {
+    /// Whoever has the server: the command line, the admin door, files.
+    Operator,
+    /// Whoever has a key of the API or an account.
+    Api,
 }
 
 impl ChannelSettings {
@@ -32,7 +44,7 @@ impl ChannelSettings {
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
-        Self::read(kind, pairs)?.unmasked(None)
+        Self::read(kind, pairs)?.unmasked(None)?.whole()
     }
 
     /// Settings that take the place of these. [`MASK`] as the value of a secret keeps what is stored, but only while every request
@@ -45,40 +57,49 @@ impl ChannelSettings {
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
-        Self::read(self.kind, pairs)?.unmasked(Some(self))
+        let settings = Self::read(self.kind, pairs)?.unmasked(Some(self))?;
+        // What was made before more was asked may be saved again.
+        if settings == *self { Ok(settings) } else { settings.whole() }
     }
 
     /// Settings from what [`pairs`](Self::pairs) gave, as the file keeps it.
     ///
     /// # Errors
-    /// For a key that the kind does not have or that comes twice, a missing one, and a value that could not be sent.
+    /// For a key that the kind does not have or that comes twice, a missing one, and a value that could not be sent. What is
+    /// [needed to deliver](Need::ToDeliver) alone may be missing.
     pub fn read<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
         let refused = |problem| SettingsError { kind, problem };
-        let mut settings = Self { kind, values: BTreeMap::new() };
+        let mut settings = Self { kind, values: BTreeMap::new(), common: Box::new(Common::NONE) };
         for (key, value) in pairs {
             settings.insert(key.as_ref(), value.into()).map_err(refused)?;
         }
-        settings.values.retain(|key, value| !value.is_empty() || !kind.field(key).is_some_and(|field| field.drops_empty()));
+        settings.values.retain(|key, value| !value.is_empty() || !kind.field(key).is_some_and(|(field, _)| field.drops_empty()));
         settings.complete().map_err(refused)?;
         (kind.rule)(&settings).map_err(|problem| refused(problem.into()))?;
+        *settings.common = Common::of(&settings);
         Ok(settings)
     }
 
     fn insert(&mut self, key: &str, value: Box<str>) -> Result<(), String> {
-        let Some(field) = self.kind.field(key) else {
-            let keys: Vec<_> = self.kind.fields.iter().map(|field| field.key).collect();
-            return Err(format!("there is no setting {key:?}; use {}", keys.join(", ")));
+        let Some((field, file)) = self.kind.field(key) else {
+            let keys = self.kind.fields.iter().chain(self.kind.common_fields()).map(|field| field.key);
+            return Err(format!("there is no setting {key:?}; use {}", keys.collect::<Vec<_>>().join(", ")));
         };
-        field.check(key, &value)?;
+        if file {
+            value::path(&value).map_err(|problem| format!("{key} {problem}"))?;
+        } else {
+            field.check(key, &value)?;
+        }
         let spelling = field.spelling(key);
         let case = if matches!(field.form, Form::Header) { ", upper and lower case being the same" } else { "" };
         match self.values.insert(spelling, value) {
             Some(_) => Err(format!("{key:?} is given twice{case}; give it once")),
             // A field without a pattern has one key, which comes once.
+            _ if field.prefix().is_none() => Ok(()),
             None if self.values.keys().filter(|key| field.has_key(key)).count() > MOST_OF_A_PATTERN => {
                 Err(format!("{} is given more than {MOST_OF_A_PATTERN} times; give fewer", field.key))
             }
@@ -90,15 +111,58 @@ impl ChannelSettings {
     fn complete(&mut self) -> Result<(), String> {
         for field in self.kind.fields {
             match field.need {
-                _ if self.values.contains_key(field.key) => {}
-                Need::Required => return Err(format!("{key} is missing; give {key}={}", field.placeholder(), key = field.key)),
-                Need::Default { value, .. } => {
+                _ if self.has(field) => {}
+                Need::Required => return Err(missing(field)),
+                Need::Default(value) => {
+                    self.values.insert(field.key.into(), value.into());
+                }
+                Need::Derived { value, .. } => {
                     self.values.insert(field.key.into(), value(self).into());
                 }
-                Need::Optional => {}
+                Need::Optional | Need::ToDeliver => {}
             }
         }
         Ok(())
+    }
+
+    /// Whether the field has a value, or a file that holds it.
+    fn has(&self, field: &Field) -> bool {
+        self.values.keys().any(|key| field.has_key(key) || field.has_file_key(key))
+    }
+
+    /// Whether a key, or the file that holds its value, was given.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        self.kind.field(key).is_some_and(|(field, _)| self.has(field))
+    }
+
+    /// What is missing to deliver anything; `None`: nothing. Only channels that were made before more was asked lack something.
+    pub fn lacks(&self) -> Option<String> {
+        self.kind.fields.iter().find(|field| matches!(field.need, Need::ToDeliver) && !self.has(field)).map(missing)
+    }
+
+    /// These settings, unless something is missing to deliver anything.
+    fn whole(self) -> Result<Self, SettingsError> {
+        self.lacks().map_or(Ok(()), |problem| Err(SettingsError { kind: self.kind, problem }))?;
+        Ok(self)
+    }
+
+    /// Refuses what not everybody may set: commands, files of the server, and certificates in place of the known authorities.
+    ///
+    /// # Errors
+    /// When the API gives what only the operator may.
+    pub fn allowed_by(&self, maker: Maker) -> Result<(), SettingsError> {
+        let refused = |problem| Err(SettingsError { kind: self.kind, problem });
+        if maker == Maker::Operator {
+            return Ok(());
+        }
+        if self.kind.operators_only {
+            return refused("only the operator of the server makes such a channel; use overdue channel create".into());
+        }
+        let is_kept = |key: &&str| *key == "tls-pin" || self.kind.field(key).is_some_and(|(_, file)| file);
+        match self.pairs().map(|(key, _)| key).find(is_kept) {
+            Some(key) => refused(format!("{key} is set by the operator of the server alone; leave it out, or use overdue channel set")),
+            None => Ok(()),
+        }
     }
 
     /// Puts stored secrets where their masks are.
@@ -108,14 +172,13 @@ impl ChannelSettings {
         let elsewhere = stored.and_then(|stored| self.origins().find(|(_, origin)| !stored.origins().any(|(_, old)| old == *origin)));
         let elsewhere = elsewhere.map(|(key, _)| key.to_owned());
         for (key, value) in &mut self.values {
-            if **value != *MASK || !kind.field(key).is_some_and(|field| field.is_secret()) {
-                continue;
-            }
+            let Some((field, false)) = kind.field(key) else { continue };
+            let Some(mask) = mask(field, value).filter(|mask| **mask == **value) else { continue };
             let Some(secret) = stored.and_then(|stored| stored.values.get(key)) else {
-                return Err(refused(format!("{key:?} is {MASK}, which stands for a stored value, and none is stored; give the value")));
+                return Err(refused(format!("{key:?} is {mask}, which stands for a stored value, and none is stored; give the value")));
             };
             if let Some(url) = elsewhere {
-                return Err(refused(format!("{url} names another server, which gets no stored secret; give {key:?} anew, not {MASK}")));
+                return Err(refused(format!("{url} names another server, which gets no stored secret; give {key:?} anew, not {mask}")));
             }
             value.clone_from(secret);
         }
@@ -124,13 +187,8 @@ impl ChannelSettings {
 
     /// The servers that requests go to, with the keys that name them.
     fn origins(&self) -> impl Iterator<Item = (&str, String)> {
-        let is_url = |key: &str| self.kind.field(key).is_some_and(|field| matches!(field.form, Form::Url));
+        let is_url = |key: &str| matches!(self.kind.field(key), Some((field, false)) if field.is_url());
         self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, value::origin(url)?)))
-    }
-
-    /// Whether a channel with these settings is told of an event.
-    pub fn takes(&self, event: Event) -> bool {
-        (self.kind.takes)(self, event)
     }
 
     /// The kind they are for.
@@ -141,7 +199,70 @@ impl ChannelSettings {
     /// The value of a key of the kind; `None` if it was left out.
     pub fn get(&self, key: &str) -> Option<&str> {
         debug_assert!(self.kind.field(key).is_some(), "{} has no field {key}", self.kind.name);
+        self.value(key)
+    }
+
+    /// The value of a key that the kind may or may not have.
+    pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(|value| &**value)
+    }
+
+    /// The parts of a list.
+    pub fn items(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.get(key).into_iter().flat_map(value::items)
+    }
+
+    /// A number.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        self.get(key)?.parse().ok()
+    }
+
+    /// Whether a flag is on.
+    pub fn is_on(&self, key: &str) -> bool {
+        self.get(key) == Some("on")
+    }
+
+    /// The settings that many kinds have.
+    pub fn common(&self) -> &Common {
+        &self.common
+    }
+
+    /// Whether a channel that is set so does something at such an event.
+    pub fn takes(&self, event: Event) -> bool {
+        let of_class = match event {
+            Event::Down | Event::Up => self.kind.class != Class::Group,
+            Event::Closed => self.kind.class == Class::Incident,
+            Event::Still | Event::Notice => self.kind.class == Class::People,
+            Event::Test => return self.kind.class != Class::Group,
+        };
+        of_class && self.common.sends(event) && !(self.kind.off)(self, event)
+    }
+
+    /// The channels that a group stands for, by name or UUID; of every other kind none.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
+        self.value("channels").filter(|_| self.kind.class == Class::Group).into_iter().flat_map(value::items)
+    }
+
+    /// The keys of secrets that lie in files, with the paths of the files.
+    pub fn secret_files(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.pairs().filter_map(|(key, path)| match self.kind.field(key) {
+            Some((field, true)) => Some((field.key, path)),
+            _ => None,
+        })
+    }
+
+    /// These settings with another value for one key, such as a secret that was read from its file.
+    ///
+    /// # Errors
+    /// When the kind does not take the value.
+    pub fn with(&self, key: &str, value: &str) -> Result<Self, SettingsError> {
+        let others = self.pairs().filter(|(other, _)| *other != key && other.strip_suffix("-file") != Some(key));
+        Self::read(self.kind, others.chain([(key, value)]))
+    }
+
+    /// The values that must be shown to nobody.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.pairs().filter(|(key, _)| matches!(self.kind.field(key), Some((field, false)) if field.is_secret())).map(|(_, value)| value)
     }
 
     /// All keys and values, secrets in the clear.
@@ -150,9 +271,12 @@ impl ChannelSettings {
     }
 
     /// All keys and values as they may be shown, with [`MASK`] in place of secrets.
-    pub fn masked(&self) -> impl Iterator<Item = (&str, &str)> {
-        let is_secret = |key: &str| self.kind.field(key).is_none_or(|field| field.is_secret());
-        self.pairs().map(move |(key, value)| (key, if is_secret(key) { MASK } else { value }))
+    pub fn masked(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.pairs().map(move |(key, value)| match self.kind.field(key) {
+            Some((field, false)) => (key, mask(field, value).unwrap_or(Cow::Borrowed(value))),
+            Some((_, true)) => (key, value.into()),
+            None => (key, MASK.into()),
+        })
     }
 }
 
@@ -177,6 +301,19 @@ impl fmt::Debug for GivenSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GivenSettings(..)")
     }
+}
+
+/// What is shown in place of a value; `None`: the value itself.
+fn mask(field: &Field, value: &str) -> Option<Cow<'static, str>> {
+    match field.form {
+        Form::SecretUrl => Some(value::origin(value).map_or(MASK.into(), |origin| format!("{origin}/{MASK}").into())),
+        _ if field.is_secret() => Some(MASK.into()),
+        _ => None,
+    }
+}
+
+fn missing(field: &Field) -> String {
+    format!("{key} is missing; give {key}={}", field.placeholder(), key = field.key)
 }
 
 /// Without the values, some of which are secrets.

@@ -23,7 +23,8 @@ fn good_settings_are_taken_and_come_back() {
     let cases: &[(&'static ChannelKind, Pairs<'_>)] = &[
         (&EMAIL, &[("to", "ops@example.org")]),
         (&EMAIL, &[("to", "a.b+c_d/e=f@localhost")]),
-        (&SMS, &[("to", "+37120000000")]),
+        (&EMAIL, &[("to", "a@b,c@d, e@f")]),
+        (&EMAIL, &[("every", "on"), ("quiet", "22:00-07:00"), ("quiet-days", "fri-mon"), ("to", "a@b"), ("tz", "Europe/Riga")]),
         (&WEBHOOK, &[("down-url", "http://127.0.0.1:9/down"), ("method", "GET")]),
         (&WEBHOOK, &[("method", "GET"), ("up-url", "HTTPS://my_host?x=$STATUS&y=%20")]),
         (&WEBHOOK, &[("down-url", "http://[::1]"), ("method", "PUT"), ("up-url", "http://[2001:db8::1]:65535/")]),
@@ -58,7 +59,7 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
     let (name, value, url) = (format!("header.{}", "x".repeat(101)), "x".repeat(1001), format!("http://a/{}", "x".repeat(1992)));
     let down = ("down-url", "http://a/");
     let cases: &[(&'static ChannelKind, Pairs<'_>, &str)] = &[
-        (&EMAIL, &[], "settings of kind email: to is missing; give to=ADDRESS"),
+        (&EMAIL, &[], "settings of kind email: to is missing; give to=ADDRESS,..."),
         (&EMAIL, &[("too", "ops@example.org")], "settings of kind email: there is no setting \"too\"; use to"),
         (&EMAIL, &[("to", "a@b"), ("to", "a@b")], "\"to\" is given twice; give it once"),
         (&SMS, &[], "settings of kind sms: to is missing; give to=NUMBER"),
@@ -99,10 +100,11 @@ fn bad_settings_are_refused_with_what_where_and_what_to_do() {
         let error = parse(kind, pairs).unwrap_err();
         assert!(error.contains(message), "{pairs:?}: {error}");
     }
-    for to in ["", "ops", "@a", "a@", "a@b@c", "a b@c", "a..b@c", ".a@b", "a@b\r\n", "a@-b", "Ops <a@b>", "a@b,c@d", "ž@a", &local, &label]
-    {
+    for to in ["", "ops", "@a", "a@", "a@b@c", "a b@c", "a..b@c", ".a@b", "a@b\r\n", "a@-b", "Ops <a@b>", "ž@a", &local, &label] {
         assert!(parse(&EMAIL, &[("to", to)]).unwrap_err().contains("to is not one mail address"), "{to}");
     }
+    assert!(parse(&EMAIL, &[("to", "a@b,c")]).unwrap_err().contains("to has a part that is not a mail address like ops@example.org"));
+    assert!(parse(&EMAIL, &[("to", &["a@b"; 11].join(","))]).unwrap_err().contains("to has 11 addresses; give at most 10"));
     for to in ["", "37120000000", "+", "+371 2000", "+371-20000000", "+0371200000", "+1234567890123456", "+123456", "+٣٧١٢٠٠٠٠"] {
         assert!(parse(&SMS, &[("to", to)]).unwrap_err().contains("to is not a phone number"), "{to}");
     }
@@ -126,11 +128,12 @@ fn secrets_are_shown_to_nobody() {
 fn a_mask_keeps_what_is_stored() {
     let stored =
         parse(&WEBHOOK, &[("down-url", "http://a/x"), ("up-url", "https://b:1"), ("header.k", "secret"), ("header.l", "l")]).unwrap();
+    let masked: Vec<_> = stored.masked().collect();
     let replaced = |pairs: Pairs<'_>| stored.replaced(pairs.iter().copied()).map_err(|error| error.to_string());
     let (a, k) = (("down-url", "http://a/x"), ("header.k", "***"));
     for (given, wanted) in [
         // Everything comes back as it was shown.
-        (stored.masked().collect::<Vec<_>>(), stored.pairs().collect::<Vec<_>>()),
+        (masked.iter().map(|(key, value)| (*key, &**value)).collect::<Vec<_>>(), stored.pairs().collect::<Vec<_>>()),
         (vec![a, ("header.K", "***")], vec![a, ("header.k", "secret"), ("method", "GET")]),
         (vec![a, ("header.k", "other")], vec![a, ("header.k", "other"), ("method", "GET")]),
         (vec![a], vec![a, ("method", "GET")]),
@@ -158,4 +161,236 @@ fn a_mask_keeps_what_is_stored() {
     assert!(parse(&WEBHOOK, &[a, k]).unwrap_err().contains("\"header.k\" is ***, which stands for a stored value"));
     // A file that holds such a value was written before it meant anything.
     assert!(ChannelSettings::read(&WEBHOOK, [a, k]).is_ok());
+}
+
+/// Settings of a kind: those of its example, and a value for everything else that it takes with them.
+fn all_settings(kind: &'static ChannelKind) -> ChannelSettings {
+    let mut settings = parse(kind, kind.example).unwrap();
+    for field in kind.fields.iter().chain(kind.common_fields()) {
+        if let Ok(more) = settings.with(&field.key.replace("NAME", "name"), sample(field)) {
+            settings = more;
+        }
+    }
+    settings
+}
+
+fn sample(field: &Field) -> &'static str {
+    match field.form {
+        Form::MailAddresses(_) => "a@b.example",
+        Form::Phone => "+37120000000",
+        Form::Url | Form::SecretUrl => "https://example.org/a/b",
+        Form::Choice(words) => words.last().unwrap(),
+        Form::Flag => "on",
+        Form::Number(..) | Form::NumberOrOff(..) => "1",
+        Form::Duration(..) => "4h",
+        Form::Hours => "22:00-07:00",
+        Form::Days => "mon-fri",
+        Form::Zone => "Europe/Riga",
+        Form::Pin => "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+        Form::Secret(_) | Form::Header => "hidden",
+        Form::Line(_) | Form::List(_) | Form::Text(_) | Form::Template(_) | Form::Label => "value",
+    }
+}
+
+#[test]
+fn examples_make_channels_and_every_field_takes_some_value() {
+    for kind in ChannelKind::ALL {
+        let example = parse(kind, kind.example).unwrap();
+        assert_eq!(example.lacks(), None, "{kind:?}");
+        assert!(example.takes(Event::Test) || kind.class == Class::Group, "{kind:?}");
+        let all = all_settings(kind);
+        assert_eq!(ChannelSettings::read(kind, all.pairs()).as_ref(), Ok(&all), "{kind:?}");
+        // What is shown may be given back.
+        let masked: Vec<_> = all.masked().collect();
+        assert_eq!(all.replaced(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&all), "{kind:?}");
+        for secret in all.secrets() {
+            assert!(!masked.iter().any(|(_, value)| value == secret), "{kind:?}");
+        }
+        for field in kind.fields.iter().filter(|field| kind.example.iter().all(|(key, _)| *key != field.key)) {
+            let key = field.key.replace("NAME", "name");
+            let alone = kind.example.iter().copied().filter(|(other, _)| *other != key).chain([(key.as_str(), sample(field))]);
+            match ChannelSettings::read(kind, alone) {
+                Ok(_) => {}
+                // Only what another field rules out.
+                Err(error) => assert!(error.to_string().contains("; give") && !error.to_string().contains("is no"), "{error}"),
+            }
+        }
+        assert!(!kind.guide.is_empty() && kind.guide.ends_with('.') && !kind.title.is_empty(), "{kind:?}");
+        assert!(ChannelKind::ALL.iter().filter(|other| other.name == kind.name || other.aliases.contains(&kind.name)).count() == 1);
+    }
+    assert_eq!(ChannelKind::named("pushover").map(|kind| kind.name), Some("po"));
+    assert_eq!(ChannelKind::named("pagerduty").map(|kind| kind.name), Some("pd"));
+    assert_eq!(ChannelKind::named("teams").map(|kind| kind.name), Some("msteamsw"));
+}
+
+#[test]
+fn every_form_says_what_it_takes() {
+    let refused = |form: Form, value: &str| Field::optional("key", form, "").check("key", value).unwrap_err();
+    for (form, good, bad, message) in [
+        (
+            Form::Number(-3, 2),
+            &["-3", "0", "2"][..],
+            &["", "3", "+1", "01", "1.5", "9999999999999999999"][..],
+            "key is not a whole number from -3 to 2; give one",
+        ),
+        (Form::NumberOrOff(1, 9), &["off", "9"], &["", "0", "on"], "give one, or off"),
+        (
+            Form::Duration(300, 86_400),
+            &["300s", "5m", "1h", "1d"],
+            &["", "5", "4m", "2d", "-1h", "1w", "1h30m", "9223372036854775807d"],
+            "key is not a time from 5m to 1d; give one like 90s, 30m, 4h or 2d",
+        ),
+        (
+            Form::Hours,
+            &["00:00-23:59", "22:00-07:00"],
+            &["", "22-7", "24:00-07:00", "22:60-07:00", "+2:00-07:00", "22:00"],
+            "key is not a part of the day like 22:00-07:00",
+        ),
+        (
+            Form::Days,
+            &["mon", "mon-fri", "sat,sun", "fri-mon,wed"],
+            &["", "Mon", "mon-", "monday", "mon,,tue"],
+            "key is not days of the week like mon-fri",
+        ),
+        (Form::Zone, &["Europe/Riga", "UTC"], &["", "Riga", "europe/riga"], "key is not a time zone"),
+        (
+            Form::Pin,
+            &["sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"],
+            &["", "sha256:00", "sha256:0001z2030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"],
+            "key is not the SHA-256 of a certificate",
+        ),
+        (Form::Flag, &["on", "off"], &["", "yes", "ON"], "key is none of on, off"),
+        (Form::List(2), &["a", "a, b"], &["a,", ",", ""], "key "),
+        (Form::Line(3), &["a b"], &["", " ", "a\nb", "abcd", "\0"], "key "),
+    ] {
+        let field = Field::optional("key", form, "");
+        for value in good {
+            assert_eq!(field.check("key", value), Ok(()), "{value}");
+        }
+        for value in bad {
+            let error = field.check("key", value).unwrap_err();
+            assert!(error.contains(message) && error.contains([';', ':']), "{value}: {error}");
+        }
+    }
+    assert_eq!(refused(Form::List(2), "a,b,c"), "key has 3 parts; give at most 2");
+    assert!(Field::optional("label.NAME", Form::Label, "").check("label.0a", "x").unwrap_err().contains("does not name a label"));
+}
+
+#[test]
+fn a_secret_may_lie_in_a_file_of_the_operator() {
+    let gotify = ChannelKind::named("gotify").unwrap();
+    let url = ("url", "https://a/");
+    let settings = parse(gotify, &[url, ("token-file", "/run/credentials/token")]).unwrap();
+    assert_eq!(settings.secret_files().collect::<Vec<_>>(), [("token", "/run/credentials/token")]);
+    assert_eq!(settings.masked().map(|(_, value)| value.into_owned()).collect::<Vec<_>>(), ["/run/credentials/token", "https://a/"]);
+    let filled = settings.with("token", "secret").unwrap();
+    assert_eq!((filled.get("token"), filled.secret_files().count()), (Some("secret"), 0));
+    assert!(parse(gotify, &[url, ("token-file", "token")]).unwrap_err().contains("token-file is not the path of a file from the root"));
+    assert!(parse(gotify, &[url, ("url-file", "/a")]).unwrap_err().contains("there is no setting \"url-file\""));
+    // A header may be called so.
+    let webhook = parse(&WEBHOOK, &[("down-url", "http://a"), ("header.x-file", "no path")]).unwrap();
+    assert_eq!(webhook.secret_files().count(), 0);
+    // Whoever has but a key of the API names no file of the server.
+    let error = settings.allowed_by(Maker::Api).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "settings of kind gotify: token-file is set by the operator of the server alone; leave it out, or use overdue channel set"
+    );
+    assert!(settings.allowed_by(Maker::Operator).is_ok() && filled.allowed_by(Maker::Api).is_ok());
+    let pinned = filled.with("tls-pin", sample(&Field::optional("", Form::Pin, ""))).unwrap();
+    assert!(pinned.allowed_by(Maker::Api).is_err());
+    let shell = parse(ChannelKind::named("shell").unwrap(), &[("down-command", "true")]).unwrap();
+    assert!(shell.allowed_by(Maker::Api).unwrap_err().to_string().contains("only the operator of the server makes such a channel"));
+}
+
+#[test]
+fn a_secret_url_shows_its_server_and_keeps_the_rest() {
+    let discord = ChannelKind::named("discord").unwrap();
+    let stored = parse(discord, &[("url", "https://discord.com/api/webhooks/1/abc")]).unwrap();
+    assert_eq!(stored.masked().collect::<Vec<_>>(), [("url", "https://discord.com/***".into())]);
+    let replaced = |pairs: Pairs<'_>| stored.replaced(pairs.iter().copied()).map_err(|error| error.to_string());
+    let kept = replaced(&[("url", "https://discord.com/***"), ("thread", "7")]).unwrap();
+    assert_eq!(kept.get("url"), Some("https://discord.com/api/webhooks/1/abc"));
+    assert!(
+        replaced(&[("url", "https://example.org/***")])
+            .unwrap_err()
+            .contains("gets no stored secret; give \"url\" anew, not https://example.org/***")
+    );
+    assert_eq!(replaced(&[("url", "https://example.org/x")]).unwrap().get("url"), Some("https://example.org/x"));
+    assert!(parse(discord, &[("url", "https://discord.com/***")]).unwrap_err().contains("none is stored"));
+}
+
+#[test]
+fn a_channel_from_before_more_was_asked_stays() {
+    let old = ChannelSettings::read(&SMS, [("to", "+37120000000")]).unwrap();
+    assert_eq!(old.lacks().as_deref(), Some("account is missing; give account=TEXT"));
+    assert!(parse(&SMS, &[("to", "+37120000000")]).unwrap_err().contains("account is missing; give account=TEXT"));
+    // It may be saved again as it is, but a change completes it.
+    let masked: Vec<_> = old.masked().collect();
+    assert_eq!(old.replaced(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&old));
+    assert!(old.replaced([("to", "+37120000001")]).is_err());
+    let whole = [("to", "+37120000001"), ("account", "AC1"), ("token", "t"), ("from", "+12025550100")];
+    assert_eq!(old.replaced(whole).unwrap().lacks(), None);
+    let error = old.replaced(whole.into_iter().take(3)).unwrap_err();
+    assert!(error.to_string().contains("there is nothing to send from; give from=TEXT or service=TEXT"), "{error}");
+}
+
+#[test]
+fn common_settings_mean_what_they_say() {
+    let plain = parse(&EMAIL, &[("to", "a@b")]).unwrap();
+    let common = plain.common();
+    assert_eq!((common.down, common.up, common.every, common.group_after, common.notices), (true, true, false, Some(5), false));
+    assert!(plain.takes(Event::Down) && plain.takes(Event::Up) && plain.takes(Event::Still));
+    assert!(!plain.takes(Event::Notice) && !plain.takes(Event::Closed));
+    let set = [
+        ("to", "a@b"),
+        ("send", "up"),
+        ("repeat", "4h"),
+        ("repeat-most", "3"),
+        ("group-after", "off"),
+        ("notices", "on"),
+        ("tz", "Europe/Riga"),
+        ("quiet", "22:00-07:00"),
+    ];
+    let set = parse(&EMAIL, &set).unwrap();
+    let common = set.common();
+    assert_eq!((common.down, common.up, common.repeat, common.repeat_most, common.group_after), (false, true, Some(14_400), Some(3), None));
+    assert_eq!(common.tz.as_ref().map(|zone| zone.name()), Some("Europe/Riga"));
+    assert!(!set.takes(Event::Down) && set.takes(Event::Up) && set.takes(Event::Notice) && set.takes(Event::Test));
+    let example = |name: &str| parse(ChannelKind::named(name).unwrap(), ChannelKind::named(name).unwrap().example).unwrap();
+    assert!(example("pd").takes(Event::Closed) && !example("pd").takes(Event::Still) && !example("webhook").takes(Event::Closed));
+    assert!(example("github").takes(Event::Down) && !example("github").takes(Event::Up));
+    assert_eq!((example("sms").common().most_a_day, example("ntfy").common().most_a_day), (Some(50), None));
+    assert_eq!(example("group").members().collect::<Vec<_>>(), ["ops mail", "phone"]);
+    assert!([Event::Down, Event::Up, Event::Test].into_iter().all(|event| !example("group").takes(event)));
+    let silent = example("ntfy").with("priority-up", "0").unwrap();
+    assert!(silent.takes(Event::Down) && !silent.takes(Event::Up) && silent.takes(Event::Test));
+    assert!(
+        parse(ChannelKind::named("pd").unwrap(), &[("key", "k"), ("repeat", "4h")]).unwrap_err().contains("there is no setting \"repeat\"")
+    );
+}
+
+#[test]
+fn quiet_hours_end_when_they_should() {
+    let riga = crate::domain::timezone::Timezone::parse("Europe/Riga").unwrap();
+    let moment = |text: &str| crate::domain::moment::Moment::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond());
+    // 2026-11-20 is a Friday; the zone is two hours ahead, three until 25 October at 04:00.
+    for (quiet, days, now, end) in [
+        ("22:00-07:00", "mon-sun", "2026-11-20T19:59:59Z", None),
+        ("22:00-07:00", "mon-sun", "2026-11-20T20:00:00Z", Some("2026-11-21T05:00:00Z")),
+        ("22:00-07:00", "mon-sun", "2026-11-21T04:59:59Z", Some("2026-11-21T05:00:00Z")),
+        ("22:00-07:00", "mon-sun", "2026-11-21T05:00:00Z", None),
+        ("22:00-07:00", "fri", "2026-11-21T04:00:00Z", Some("2026-11-21T05:00:00Z")),
+        ("22:00-07:00", "sat", "2026-11-21T04:00:00Z", None),
+        ("12:00-13:00", "fri", "2026-11-20T10:30:00Z", Some("2026-11-20T11:00:00Z")),
+        ("12:00-13:00", "sat,sun", "2026-11-20T10:30:00Z", None),
+        ("00:00-00:00", "fri", "2026-11-20T10:30:00Z", Some("2026-11-20T22:00:00Z")),
+        // The clocks are put back in this night, and forward in that.
+        ("22:00-07:00", "mon-sun", "2026-10-24T20:00:00Z", Some("2026-10-25T05:00:00Z")),
+        ("22:00-03:30", "mon-sun", "2026-03-28T22:00:00Z", Some("2026-03-29T01:30:00Z")),
+        ("22:00-03:30", "mon-sun", "2026-10-24T20:00:00Z", Some("2026-10-25T01:30:00Z")),
+    ] {
+        let settings = parse(&EMAIL, &[("to", "a@b"), ("quiet", quiet), ("quiet-days", days)]).unwrap();
+        assert_eq!(settings.common().quiet.unwrap().until(moment(now), &riga), end.map(moment), "{quiet} {days} {now}");
+    }
 }

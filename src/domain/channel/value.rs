@@ -2,22 +2,37 @@
 
 use std::net::Ipv6Addr;
 
+use crate::domain::timezone::Timezone;
+
 /// Bytes of a URL.
 const LONGEST_URL: usize = 2_000;
 /// Bytes of the name of a header, and of its value.
 const LONGEST_HEADER: (usize, usize) = (100, 1_000);
+/// Bytes of the name of a label, and of its value.
+const LONGEST_LABEL: (usize, usize) = (100, 1_000);
+/// Bytes of the path of a file that holds a secret.
+const LONGEST_PATH: usize = 1_000;
+/// The days of the week as they are written, Monday first.
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 /// Headers that say where a request goes and where it ends, which is up to whoever sends it.
 const RESERVED: [&str; 9] =
     ["connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// A dot-atom (RFC 5322, section 3.2.3) of at most 64 octets at a host name; 254 octets fit a path (RFC 5321, section 4.5.3.1.3).
-pub(super) fn mail_address(text: &str) -> Result<(), &'static str> {
+/// Mail addresses between commas, at most so many. Each is a dot-atom (RFC 5322, section 3.2.3) of at most 64 octets at a host name;
+/// 254 octets fit a path (RFC 5321, section 4.5.3.1.3).
+pub(super) fn mail_addresses(text: &str, most: usize) -> Result<(), String> {
     let is_atom =
         |atom: &str| !atom.is_empty() && atom.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte));
-    let is_address = text.len() <= 254
-        && text.split_once('@').is_some_and(|(local, host)| local.len() <= 64 && local.split('.').all(is_atom) && is_host_name(host));
-    let reason = "is not one mail address like ops@example.org; give just the address, without a name or brackets";
-    if is_address { Ok(()) } else { Err(reason) }
+    let is_address = |text: &str| {
+        text.len() <= 254
+            && text.split_once('@').is_some_and(|(local, host)| local.len() <= 64 && local.split('.').all(is_atom) && is_host_name(host))
+    };
+    let addresses: Vec<_> = items(text).collect();
+    if !addresses.iter().all(|address| is_address(address)) {
+        let what = if addresses.len() == 1 { "is not one mail address" } else { "has a part that is not a mail address" };
+        return Err(format!("{what} like ops@example.org; give just the address, without a name or brackets"));
+    }
+    if addresses.len() > most { Err(format!("has {} addresses; give at most {most}", addresses.len())) } else { Ok(()) }
 }
 
 /// An international number (ITU-T E.164: at most 15 digits, no country code begins with 0); shorter ones than 7 digits reach no phone.
@@ -32,6 +47,103 @@ pub(super) fn phone(text: &str) -> Result<(), &'static str> {
 /// One of these words.
 pub(super) fn choice(text: &str, words: &[&str]) -> Result<(), String> {
     if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}; give one of them, written just so", words.join(", "))) }
+}
+
+/// A whole number from `least` to `most`, written without a plus or leading zeros.
+pub(super) fn number(text: &str, least: i64, most: i64) -> Result<i64, String> {
+    let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text && (least..=most).contains(number));
+    number.ok_or_else(|| format!("is not a whole number from {least} to {most}; give one"))
+}
+
+/// A whole number and its unit. The result is in seconds.
+pub(super) fn duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let in_unit = |(unit, seconds): (&str, i64)| number(text.strip_suffix(unit)?, 1, most).ok()?.checked_mul(seconds);
+    let seconds = units.into_iter().find_map(in_unit).filter(|seconds| (least..=most).contains(seconds));
+    seconds.ok_or_else(|| format!("is not a time from {} to {}; give one like 90s, 30m, 4h or 2d", short(least), short(most)))
+}
+
+/// Seconds in the largest unit that divides them.
+fn short(seconds: i64) -> String {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let unit = units.into_iter().find(|(_, unit)| seconds % unit == 0).unwrap_or(("s", 1));
+    format!("{}{}", seconds / unit.1, unit.0)
+}
+
+/// The minutes of the day at which the hours begin and end.
+pub(super) fn hours(text: &str) -> Result<(u16, u16), &'static str> {
+    let minute = |text: &str| {
+        let (hour, minute) = text.split_once(':').filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
+        let number = |text: &str, most: u16| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u16>().ok().filter(|number| digits && *number < most)
+        };
+        Some(number(hour, 24)? * 60 + number(minute, 60)?)
+    };
+    let hours = text.split_once('-').and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
+    hours.ok_or("is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen between them")
+}
+
+/// A bit for each day of the week, Monday's the lowest.
+pub(super) fn days(text: &str) -> Result<u8, &'static str> {
+    let day = |text: &str| DAYS.iter().position(|day| *day == text);
+    let bits = items(text).try_fold(0, |bits, item| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (first, last) = (day(first)?, day(last)?);
+        // A range may pass the end of the week.
+        let count = (last + 7 - first) % 7;
+        Some((0..=count).fold(bits, |bits, more| bits | 1 << ((first + more) % 7)))
+    });
+    bits.ok_or("is not days of the week like mon-fri or sat,sun; use mon, tue, wed, thu, fri, sat and sun")
+}
+
+/// The name of a time zone.
+pub(super) fn zone(text: &str) -> Result<(), String> {
+    Timezone::parse(text).map(drop).map_err(|error| format!("is {error}"))
+}
+
+/// The bytes of a SHA-256.
+pub(super) fn pin(text: &str) -> Result<[u8; 32], &'static str> {
+    let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii());
+    let mut pin = [0; 32];
+    let read = |digits: &str| {
+        for (byte, pair) in pin.iter_mut().zip(digits.as_bytes().as_chunks::<2>().0) {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
+        }
+        Some(pin)
+    };
+    digits.and_then(read).ok_or("is not the SHA-256 of a certificate; give sha256: and its 64 hexadecimal digits")
+}
+
+/// At least one character and at most so many bytes, on one line.
+pub(super) fn line(text: &str, longest: usize) -> Result<(), String> {
+    self::text(text, longest)?;
+    if text.trim().is_empty() {
+        return Err("is empty; give a value, or leave it out".into());
+    }
+    if text.chars().any(char::is_control) { Err("has a control character; leave out line ends and tabs".into()) } else { Ok(()) }
+}
+
+/// Lines between commas, at most so many.
+pub(super) fn list(text: &str, most: usize) -> Result<(), String> {
+    line(text, LONGEST_URL)?;
+    match items(text).count() {
+        _ if items(text).any(str::is_empty) => Err("has an empty part; give values with one comma between two".into()),
+        count if count > most => Err(format!("has {count} parts; give at most {most}")),
+        _ => Ok(()),
+    }
+}
+
+/// The parts of a list, without blanks around them.
+pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(|item| item.trim_matches(' '))
+}
+
+/// The path of a file from the root.
+pub(super) fn path(text: &str) -> Result<(), String> {
+    line(text, LONGEST_PATH)?;
+    if text.starts_with('/') { Ok(()) } else { Err("is not the path of a file from the root; give one that begins with /".into()) }
 }
 
 /// At most so many bytes.
@@ -96,6 +208,16 @@ pub(super) fn header(name: &str, value: &str) -> Result<(), String> {
         return Err("has a control character in its value; leave out line ends and tabs".into());
     }
     Ok(())
+}
+
+/// A label's name is letters, digits and underscores, the first no digit, as Prometheus has them.
+pub(super) fn label(name: &str, value: &str) -> Result<(), String> {
+    let (longest_name, longest_value) = LONGEST_LABEL;
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    if name.is_empty() || name.len() > longest_name || !is_name {
+        return Err("does not name a label; use letters, digits and underscores".into());
+    }
+    line(value, longest_value)
 }
 
 /// Whether a text is a host name (RFC 1123, section 2.1), underscores allowed since names inside networks have them.

@@ -1,11 +1,12 @@
 //! Channels that send a mail.
 
-use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, Field, Form, Need};
+use crate::domain::channel::{ChannelKind, Field, Form};
 
 pub(in crate::domain::channel) static EMAIL: ChannelKind = ChannelKind {
     name: "email",
-    fields: &[Field { key: "to", form: Form::MailAddress, need: Need::Required, help: "mail address to write to" }],
-    rule: |_| Ok(()),
-    takes: |_, event| event != Event::Closed,
+    title: "Mail",
+    fields: &[Field::required("to", Form::MailAddresses(10), "mail address to write to, or several")],
+    guide: "The server needs a relay: start it with --mail-server and --mail-from. Until then the channel shows that it cannot deliver.",
+    example: &[("to", "ops@example.org")],
+    ..ChannelKind::BASE
 };

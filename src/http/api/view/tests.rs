@@ -31,7 +31,7 @@ fn shown(view: &View, check: &Check, members: Members, channels: &Channels, now:
 
 fn channel(id: u64, uuid: u128) -> (ChannelId, Arc<Channel>) {
     let name = ChannelName::parse("On \"call\"").unwrap();
-    let settings = ChannelSettings::parse(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     let id = ChannelId(id);
     (
         id,

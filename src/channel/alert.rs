@@ -1,0 +1,369 @@
+//! What is to be told: the facts as they were gathered, and the alert that is made of them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::domain::alert::Event;
+use crate::domain::check::Settings;
+use crate::domain::flip::{Cause, Flip};
+use crate::domain::ids::UniqueKey;
+use crate::domain::moment::Moment;
+use crate::domain::ping::{Kind, Scheme};
+use crate::domain::timezone::Timezone;
+
+/// What somebody is to be told, as it is at the moment of sending.
+#[derive(Clone, Debug)]
+pub enum Facts {
+    /// News of one check.
+    Check(Box<CheckFacts>, News),
+    /// News of several checks in one message.
+    Digest {
+        /// Those that went down and are down.
+        down: Vec<Brief>,
+        /// Those that are up again.
+        up: Vec<Brief>,
+    },
+    /// Checks that fell due while pings could not be taken, and did not report since.
+    Away {
+        /// Since when no pings were taken.
+        from: Moment,
+        /// Until when.
+        until: Moment,
+        /// The checks.
+        checks: Vec<Brief>,
+    },
+    /// Checks that are down as they were before.
+    Still(Vec<Brief>),
+    /// Trouble of the server or of another channel.
+    Notice {
+        /// What it is, in a few words.
+        title: String,
+        /// What it means and what to do.
+        text: String,
+        /// Whether it is over.
+        over: bool,
+    },
+}
+
+/// What happened to one check.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// It went down.
+    Down {
+        /// The change.
+        flip: Flip,
+        /// What else there is to say of it.
+        also: Also,
+    },
+    /// It is up again.
+    Up {
+        /// The change.
+        flip: Flip,
+        /// The change that made it go down.
+        down: Flip,
+        /// Whether this channel was told that it was down.
+        told: bool,
+        /// What else there is to say of it.
+        also: Also,
+    },
+    /// It is watched no more, though it was told to be down.
+    Closed {
+        /// When.
+        at: Moment,
+        /// Why: `it was paused`, `it was deleted`.
+        why: &'static str,
+    },
+    /// It is told to try the channel.
+    Test {
+        /// When.
+        at: Moment,
+        /// Whether to try what is sent when a check is up again.
+        up: bool,
+    },
+}
+
+/// What else there is to say of a change.
+#[derive(Clone, Default, Debug)]
+pub struct Also {
+    /// When it came up before it went down, if that was not told.
+    pub up_since: Option<Moment>,
+    /// How often it changed since then without being told.
+    pub changes: Option<(u16, Moment)>,
+    /// The maintenance window that held the telling back.
+    pub window: Option<String>,
+    /// A time in which pings may have been lost.
+    pub away: Option<(Moment, Moment)>,
+}
+
+/// A check as it is at the moment of sending.
+#[derive(Clone, Debug)]
+pub struct CheckFacts {
+    /// Its UUID, which no message names unless a template asks for it.
+    pub uuid: Uuid,
+    /// What names it to those who must not ping it.
+    pub unique_key: UniqueKey,
+    /// Its project's name.
+    pub project: String,
+    /// Its settings.
+    pub settings: Arc<Settings>,
+    /// Pings ever logged.
+    pub n_pings: u64,
+    /// Failures and missed deadlines in a row.
+    pub failures: u16,
+    /// The last ping at or before the change.
+    pub last_ping: Option<PingFacts>,
+    /// Its last success.
+    pub last_success: Option<Moment>,
+    /// The names of other checks of the project that are down; at most as many as are to be named.
+    pub others_down: Vec<String>,
+    /// How many others are down.
+    pub others: usize,
+    /// The check as the API shows it to a key that may read and write, if a template asks for it: see [`wants_json`].
+    pub json: Option<String>,
+}
+
+/// A ping that is told about.
+#[derive(Clone, Debug)]
+pub struct PingFacts {
+    /// When it came.
+    pub at: Moment,
+    /// What it meant.
+    pub kind: Kind,
+    /// How it came.
+    pub scheme: Scheme,
+    /// The exit status that it reported.
+    pub exit: Option<u8>,
+    /// Where it came from.
+    pub from: Option<IpAddr>,
+    /// Microseconds that its run took.
+    pub took: Option<i64>,
+    /// Its body, or the end of it.
+    pub body: Vec<u8>,
+}
+
+/// A check in a list of several.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    /// Its name.
+    pub name: String,
+    /// Its project's name.
+    pub project: String,
+    /// Since when it has been down.
+    pub since: Moment,
+    /// Why.
+    pub cause: Cause,
+    /// Its last success.
+    pub last_success: Option<Moment>,
+}
+
+/// Where and when a message is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The moment of sending.
+    pub now: Moment,
+    /// The zone of times of checks that have none of their own.
+    pub zone: &'a Timezone,
+    /// The base URL under which pages of checks are served; `None`: messages have no links.
+    pub pages: Option<&'a str>,
+    /// The host of the base URL.
+    pub host: &'a str,
+}
+
+/// What is to be told, in words.
+#[derive(Clone, Debug)]
+pub struct Alert {
+    /// What kind of news it is.
+    pub event: Event,
+    /// Whether a test is made with what is sent when a check is up again.
+    pub as_up: bool,
+    /// When it happened.
+    pub at: Moment,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What happened, in one line.
+    pub title: String,
+    /// What, why and since when: a few sentences.
+    pub lead: String,
+    /// The reason in a few words.
+    pub reason: String,
+    /// All of it in one line for a phone.
+    pub short: String,
+    /// The check's description.
+    pub description: String,
+    /// What else is known, the most important first.
+    pub facts: Vec<Fact>,
+    /// Checks, under headings.
+    pub lists: Vec<List>,
+    /// What is to be said of other checks.
+    pub others: String,
+    /// The end of what the job sent last.
+    pub output: Option<Output>,
+    /// The page of the check.
+    pub link: Option<String>,
+    /// The host of the server that tells it.
+    pub host: String,
+    /// The one check that it is about.
+    pub check: Option<Subject>,
+}
+
+/// How bad news are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// Something is down.
+    Bad,
+    /// It is over.
+    Good,
+    /// Somebody should look, though nothing is known to be down.
+    Warning,
+    /// Nothing happened.
+    Info,
+}
+
+/// Something that is known.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What it is.
+    pub label: &'static str,
+    /// The value.
+    pub value: String,
+}
+
+/// Checks under a heading.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The heading.
+    pub heading: &'static str,
+    /// A line for each check.
+    pub items: Vec<String>,
+}
+
+/// What the job sent last.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// What it is: `The last lines it sent`.
+    pub label: &'static str,
+    /// The text, as UTF-8 with replacements, control characters and colours taken out.
+    pub text: String,
+}
+
+/// The check that an alert is about, for kinds that name it to programs.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Its name, or what stands for it.
+    pub name: String,
+    /// The facts.
+    pub facts: CheckFacts,
+    /// What caused the change.
+    pub cause: Cause,
+    /// When its downtime began, and when it ended if it did.
+    pub downtime: Option<(Moment, Option<Moment>)>,
+}
+
+/// One try to send an alert.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// What names the alert for good: `<instance>-<number>`. Every try has the same.
+    pub id: String,
+    /// Which try it is, from 1.
+    pub number: u16,
+    /// When it is made.
+    pub at: Moment,
+    /// Since when the channel has failed; `None`: it did not.
+    pub failing_since: Option<Moment>,
+    /// Whether an earlier try may have arrived.
+    pub doubtful: bool,
+    /// Whether it was refused as it was, so that only the plainest form is sent.
+    pub plain: bool,
+    /// What names a mail: `<instance>-<channel>-<flip>`.
+    pub mail_id: String,
+    /// What names the mail that this one answers.
+    pub mail_answers: Option<String>,
+    /// Where a mail can be unsubscribed from with one POST.
+    pub unsubscribe: Option<String>,
+}
+
+impl Severity {
+    /// The sign in front of titles.
+    pub fn emoji(self) -> &'static str {
+        match self {
+            Self::Bad => "🔴",
+            Self::Good => "🟢",
+            Self::Warning => "⚠️",
+            Self::Info => "🔔",
+        }
+    }
+
+    /// The same as a short code of ntfy, Gotify and others.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Bad => "red_circle",
+            Self::Good => "green_circle",
+            Self::Warning => "warning",
+            Self::Info => "bell",
+        }
+    }
+
+    /// A colour, as 24 bits.
+    pub fn colour(self) -> u32 {
+        match self {
+            Self::Bad => 0x00d9_534f,
+            Self::Good => 0x005c_b85c,
+            Self::Warning => 0x00f0_ad4e,
+            Self::Info => 0x004a_90d9,
+        }
+    }
+}
+
+impl Alert {
+    /// Whether channels send what they send when a check is up again.
+    pub fn is_up(&self) -> bool {
+        self.event == Event::Up || self.as_up
+    }
+
+    /// The word for its status: `down` or `up`.
+    pub fn status(&self) -> &'static str {
+        if self.is_up() { "up" } else { "down" }
+    }
+
+    /// What names the incident that it belongs to.
+    pub fn incident(&self, attempt: &Attempt) -> String {
+        match &self.check {
+            Some(subject) if self.event != Event::Test => subject.facts.unique_key.to_string(),
+            _ => format!("{}-{}", self.event.name(), attempt.id),
+        }
+    }
+}
+
+impl CheckFacts {
+    /// What is left of a check that is gone.
+    pub fn gone(name: &str, unique_key: UniqueKey, project: &str) -> Self {
+        let name = crate::domain::text::Name::parse(name).unwrap_or_default();
+        Self { unique_key, settings: Arc::new(Settings { name, ..Settings::default() }), ..Self::example(project) }
+    }
+
+    /// A made-up check, for a test of a channel that is about no check.
+    pub fn example(project: &str) -> Self {
+        let name = crate::domain::text::Name::parse("TEST").unwrap_or_default();
+        let slug = crate::domain::text::Slug::parse("test").unwrap_or_default();
+        Self {
+            uuid: Uuid::nil(),
+            unique_key: UniqueKey::of(Uuid::nil()),
+            project: project.into(),
+            settings: Arc::new(Settings { name, slug, ..Settings::default() }),
+            n_pings: 0,
+            failures: 0,
+            last_ping: None,
+            last_success: None,
+            others_down: Vec::new(),
+            others: 0,
+            json: None,
+        }
+    }
+}
+
+/// Whether a channel's templates ask for the check as the API shows it.
+pub fn wants_json(settings: &crate::domain::channel::ChannelSettings) -> bool {
+    settings.kind().name == "webhook" && settings.pairs().any(|(_, value)| value.contains("$JSON"))
+}

@@ -1,0 +1,249 @@
+//! What an answer means: it has arrived, it may arrive later, it never will, or nothing ever will.
+
+use std::time::Duration;
+
+use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::Value;
+
+use crate::channel::alert::Attempt;
+use crate::channel::outgoing::Step;
+use crate::channel::render::clean::one_line;
+use crate::channel::render::{Limit, Unit, cut};
+use crate::domain::channel::{ChannelSettings, MASK};
+use crate::domain::moment::{MICROS, Moment};
+
+/// Characters of an answer, or of anything else that others wrote, that an error repeats.
+const EXCERPT: Limit = Limit(200, Unit::Chars);
+/// The longest pause that an answer can ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+/// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
+const SHORTEST_SECRET: usize = 4;
+
+/// How often a failing command is run, and how often a mail server has to refuse a recipient.
+const TRIES: u16 = 3;
+/// Seconds for which it has to refuse him.
+const LASTING: i64 = 3_600;
+
+/// What came of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// An answer to an HTTP request.
+    Http(Response),
+    /// An answer of a mail server; the code is the last one that it gave.
+    Mail {
+        /// The reply code; 250: it took the mail.
+        code: u16,
+        /// Which part of the conversation it belongs to.
+        stage: MailStage,
+        /// Its text.
+        text: String,
+    },
+    /// A command ended.
+    Command {
+        /// How.
+        end: CommandEnd,
+        /// The beginning of what it wrote to standard error.
+        error: String,
+    },
+    /// There was no answer: names, connection, TLS or time. The sentence names no more than the host.
+    Nothing(String),
+}
+
+/// An answer to an HTTP request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// Names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+    /// The body, at most its first 64 kB.
+    pub body: Vec<u8>,
+}
+
+/// A part of the conversation with a mail server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MailStage {
+    /// Before the first recipient: greeting, TLS, login, sender.
+    Session,
+    /// A recipient.
+    Recipient,
+    /// The mail itself.
+    Content,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandEnd {
+    /// With this exit status.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It took longer than it may.
+    Timeout,
+    /// It could not be run, because there is none or it may not be.
+    NotRun,
+}
+
+/// What to do now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It has arrived.
+    Delivered,
+    /// It may arrive later; not before so long, if the answer says so.
+    Later {
+        /// The pause that the receiver asks for, at most six hours.
+        after: Option<Duration>,
+    },
+    /// This message will never be taken as it is.
+    Unsendable,
+    /// No message will, until somebody changes the channel.
+    Closed,
+    /// It has not arrived yet: these steps in place of all that were left.
+    Then(Vec<Step>),
+    /// A setting has to change: then it is prepared and sent anew.
+    Changed {
+        /// The key.
+        key: &'static str,
+        /// Its new value.
+        value: String,
+    },
+}
+
+impl Verdict {
+    /// Later, whenever.
+    pub(super) const LATER: Self = Self::Later { after: None };
+}
+
+/// A verdict, and what is told about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Judged {
+    /// What to do now.
+    pub verdict: Verdict,
+    /// One line for people, at most 200 characters, without the channel's secrets; empty if all is well.
+    pub error: String,
+    /// The status that is kept with it: that of HTTP or mail, or the exit status; 0: none.
+    pub status: u16,
+}
+
+impl Answer {
+    /// What an answer means that the kind says nothing about.
+    pub(super) fn usual(&self, attempt: &Attempt, now: Moment) -> Verdict {
+        let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
+        let is_lasting = attempt.number >= TRIES && failed_for >= LASTING * MICROS;
+        match self {
+            Self::Http(response) => response.usual(now),
+            Self::Mail { code, stage, .. } => match (code, stage) {
+                (200..=399, _) => Verdict::Delivered,
+                // Some servers refuse for a while whom they do not know yet.
+                (550 | 551 | 553, MailStage::Recipient) if is_lasting => Verdict::Closed,
+                (552 | 554, MailStage::Content) => Verdict::Unsendable,
+                _ => Verdict::LATER,
+            },
+            Self::Command { end, .. } => match end {
+                CommandEnd::Exit(0) => Verdict::Delivered,
+                // EX_TEMPFAIL of sysexits.h.
+                CommandEnd::Exit(75) | CommandEnd::Timeout => Verdict::LATER,
+                // What `sh` answers when there is no such file, and when it may not be run.
+                CommandEnd::Exit(126 | 127) | CommandEnd::NotRun => Verdict::Closed,
+                CommandEnd::Exit(_) | CommandEnd::Signal(_) if attempt.number < TRIES => Verdict::LATER,
+                CommandEnd::Exit(_) | CommandEnd::Signal(_) => Verdict::Unsendable,
+            },
+            Self::Nothing(_) => Verdict::LATER,
+        }
+    }
+
+    /// The verdict with the sentence about it.
+    pub(super) fn judged(&self, verdict: Verdict, settings: &ChannelSettings) -> Judged {
+        let (status, what, said) = match self {
+            Self::Http(response) => (response.status, format!("the answer was {}", response.status), response.text()),
+            Self::Mail { code, text, .. } => (*code, format!("the mail server said {code}"), text.clone()),
+            Self::Command { end, error } => {
+                let (status, what) = match end {
+                    CommandEnd::Exit(status) => (u16::try_from(*status).unwrap_or_default(), format!("exit status {status}")),
+                    CommandEnd::Signal(signal) => (0, format!("ended by signal {signal}")),
+                    CommandEnd::Timeout => (0, "it took too long".to_owned()),
+                    CommandEnd::NotRun => (0, "it could not be run".to_owned()),
+                };
+                (status, what, error.clone())
+            }
+            Self::Nothing(sentence) => (0, sentence.clone(), String::new()),
+        };
+        let error = match (&verdict, said.trim()) {
+            (Verdict::Delivered | Verdict::Then(_) | Verdict::Changed { .. }, _) => String::new(),
+            (_, "") => what,
+            (_, said) => format!("{what}: {said}"),
+        };
+        Judged { verdict, error: excerpt(&error, settings), status }
+    }
+}
+
+impl Response {
+    /// What a status means that the kind says nothing about.
+    pub(super) fn usual(&self, now: Moment) -> Verdict {
+        match self.status {
+            200..=299 => Verdict::Delivered,
+            400 | 413 | 422 => Verdict::Unsendable,
+            _ => self.later(now),
+        }
+    }
+
+    /// Later, and not before `Retry-After` says (RFC 9110, section 10.2.3).
+    pub(super) fn later(&self, now: Moment) -> Verdict {
+        let pause = self.header("retry-after").and_then(|value| match value.parse::<f64>() {
+            Ok(seconds) => pause(seconds),
+            Err(_) => {
+                let date = DateTimeParser::new().parse_timestamp(value).ok()?;
+                until(date.as_second(), now)
+            }
+        });
+        Verdict::Later { after: pause }
+    }
+
+    /// Later, and not before a header says that holds seconds since 1970.
+    pub(super) fn later_at(&self, header: &str, now: Moment) -> Verdict {
+        let at = self.header(header).and_then(|value| value.parse::<i64>().ok()).and_then(|at| until(at, now));
+        at.map_or_else(|| self.later(now), |after| Verdict::Later { after: Some(after) })
+    }
+
+    /// A header, by its name in lower case.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.trim())
+    }
+
+    /// What the body has at a place (RFC 6901), as JSON; null if it is none, or has nothing there.
+    pub(super) fn json_at(&self, place: &str) -> Value {
+        let body = serde_json::from_slice::<Value>(&self.body).unwrap_or(Value::Null);
+        body.pointer(place).cloned().unwrap_or(Value::Null)
+    }
+
+    /// The body as text.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(self.body.get(..2_000).unwrap_or(&self.body)).into_owned()
+    }
+}
+
+/// So many seconds, at most six hours.
+pub(super) fn pause(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0 && seconds.is_finite()).then(|| Duration::from_secs_f64(seconds.min(LONGEST_PAUSE.as_secs_f64())))
+}
+
+/// The time until a moment in seconds since 1970.
+pub(super) fn until(at: i64, now: Moment) -> Option<Duration> {
+    let seconds = u64::try_from(at.saturating_sub(now.secs())).ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
+/// A text of others on one line of at most 200 characters, the channel's secrets taken out.
+fn excerpt(text: &str, settings: &ChannelSettings) -> String {
+    let mut text = one_line(text);
+    for secret in settings.secrets() {
+        // Of a URL what follows the host; of a header what follows the scheme.
+        let path = secret.splitn(4, '/').nth(3).filter(|_| secret.contains("://"));
+        for secret in
+            [Some(secret), path, secret.split(' ').next_back()].into_iter().flatten().filter(|secret| secret.len() >= SHORTEST_SECRET)
+        {
+            text = text.replace(secret, MASK);
+        }
+    }
+    cut(&text, EXCERPT)
+}

@@ -1,0 +1,76 @@
+//! Mail: text and HTML, in one thread for each downtime.
+
+use crate::channel::alert::Alert;
+use crate::channel::kinds::{Call, Sender, pace};
+use crate::channel::outgoing::{Mail, Step};
+use crate::channel::render::clean::one_line;
+use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
+use crate::domain::alert::Event;
+use crate::domain::ping::Scheme;
+
+/// Mails can be long; so much is more than anybody reads.
+const TEXT_LIMIT: Limit = Limit(60_000, Unit::Bytes);
+/// Characters of the job's output.
+const OUTPUT_CHARS: usize = 10_000;
+/// Bytes of a mail that was the last ping and goes with the alert.
+const ATTACHED_BYTES: usize = 1_000_000;
+
+pub(super) const EMAIL: Sender = Sender { name: "email", pace: |_| pace(30, 2), send, ..Sender::BASE };
+
+fn send(call: &Call<'_>) -> Vec<Step> {
+    let (alert, attempt) = (call.alert, call.attempt);
+    let show = Show { output: OUTPUT_CHARS, ..Show::ALL };
+    let html = call.text(Dialect::Html, show, TEXT_LIMIT);
+    let colour = alert.severity.colour();
+    let html = format!(
+        "<!DOCTYPE html>\n<html><body style=\"font-family: sans-serif; line-height: 1.5\">\n<div style=\"border-left: 4px solid \
+         #{colour:06x}; padding-left: 12px\">\n{html}\n</div>\n</body></html>\n"
+    );
+    let last_ping = alert.check.as_ref().and_then(|subject| subject.facts.last_ping.as_ref());
+    let attached = last_ping.filter(|ping| ping.scheme == Scheme::Email && !alert.facts.is_empty() && !attempt.plain);
+    vec![Step::Mail(Box::new(Mail {
+        to: call.settings.items("to").map(String::from).collect(),
+        subject: subject(alert),
+        id: attempt.mail_id.clone(),
+        answers: attempt.mail_answers.clone(),
+        date: attempt.at,
+        headers: headers(call),
+        text: call.text(Dialect::Plain, show, TEXT_LIMIT) + "\n",
+        html,
+        attached: attached.map(|ping| ping.body.clone()).filter(|body| !body.is_empty() && body.len() <= ATTACHED_BYTES),
+    }))]
+}
+
+/// `DOWN | name`: people have filters for this form.
+fn subject(alert: &Alert) -> String {
+    let name = alert.check.as_ref().map(|subject| subject.name.as_str());
+    let subject = match (alert.event, name) {
+        (Event::Down, Some(name)) => format!("DOWN | {name}"),
+        (Event::Up, Some(name)) => format!("UP | {name}"),
+        _ => alert.title.clone(),
+    };
+    cut(&subject, Limit(200, Unit::Chars))
+}
+
+fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
+    let (alert, attempt) = (call.alert, call.attempt);
+    let mut headers = vec![("Auto-Submitted", "auto-generated".to_owned()), ("X-Auto-Response-Suppress", "All".to_owned())];
+    if alert.event == Event::Down {
+        headers.push(("Importance", "high".into()));
+    }
+    headers.push(("X-Overdue-Event", attempt.id.clone()));
+    let status = if matches!(alert.event, Event::Down | Event::Up) { alert.status() } else { alert.event.name() };
+    headers.push(("X-Overdue-Status", status.into()));
+    if let Some(subject) = &alert.check {
+        let project = one_line(&subject.facts.project);
+        let list: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        headers.push(("List-Id", format!("<{list}.overdue>")));
+        headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));
+        headers.push(("X-Overdue-Project", project));
+    }
+    if let Some(url) = &attempt.unsubscribe {
+        headers.push(("List-Unsubscribe", format!("<{url}>")));
+        headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
+    }
+    headers
+}

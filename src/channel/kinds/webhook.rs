@@ -1,0 +1,93 @@
+//! Webhook: requests as their owner wrote them.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use crate::channel::answer::Verdict;
+use crate::channel::kinds::{Call, Sender};
+use crate::channel::outgoing::{Method, Request, Step};
+use crate::channel::template::{Place, Values};
+use crate::domain::alert::Event;
+
+/// How often a request is made that is refused as wrong.
+const TRIES: u16 = 5;
+
+pub(super) const WEBHOOK: Sender = Sender {
+    name: "webhook",
+    has_plain_form: false,
+    send,
+    judge: |call, _, response, now| match response.status {
+        410 => Verdict::Closed,
+        // It may be a deployment that is under way.
+        400 | 413 | 422 if call.attempt.number < TRIES => Verdict::LATER,
+        _ => response.usual(now),
+    },
+    ..Sender::BASE
+};
+
+fn send(call: &Call<'_>) -> Vec<Step> {
+    let (alert, attempt) = (call.alert, call.attempt);
+    let Some(values) = Values::of(alert, attempt) else { return Vec::new() };
+    // Whoever tries a channel that tells only one way gets that.
+    let ways = if alert.is_up() { ["up", "down"] } else { ["down", "up"] };
+    let tried = if alert.event == Event::Test { 2 } else { 1 };
+    let mut urls = ways.into_iter().take(tried).filter_map(|way| Some((call.get(&format!("{way}-url"))?, way)));
+    let Some((url, way)) = urls.next() else { return Vec::new() };
+    let own = |key: &str| call.get(&format!("{way}-{key}")).or(call.get(key));
+    let method = match own("method") {
+        Some("POST") => Method::Post,
+        Some("PUT") => Method::Put,
+        _ => Method::Get,
+    };
+    let mut request = Request::new(method, values.fill(url, Place::Url)).own();
+    if let Some(body) = own("body").filter(|_| method != Method::Get) {
+        request.body = values.fill(body, Place::Body).into_bytes();
+    }
+    add_headers(&mut request, call, way, &values);
+    request.step()
+}
+
+/// The owner's headers, those that the owner did not set, and the signature.
+fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Values<'_>) {
+    let (general, special) = ("header.", format!("{way}-header."));
+    let specials = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(&special)?, value)));
+    let mut headers: Vec<_> = specials.collect();
+    let is_special = |name: &str| call.get(&format!("{special}{name}")).is_some();
+    let generals = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(general)?, value)));
+    headers.extend(generals.filter(|(name, _)| !is_special(name)));
+    request.headers = headers.into_iter().map(|(name, value)| (name.to_owned(), values.header(value))).collect();
+
+    let attempt = call.attempt;
+    let at = attempt.at.secs().to_string();
+    let is_json = matches!(request.body.first(), Some(b'{' | b'['));
+    let ours = [
+        ("User-Agent", Some(concat!("overdue/", env!("CARGO_PKG_VERSION")).to_owned())),
+        ("Content-Type", is_json.then(|| "application/json".to_owned())),
+        ("webhook-id", Some(attempt.id.clone())),
+        ("webhook-signature", call.get("secret").and_then(|secret| signature(secret, &attempt.id, &at, &request.body))),
+        ("webhook-timestamp", Some(at)),
+        ("Idempotency-Key", Some(attempt.id.clone())),
+        ("Overdue-Attempt", Some(attempt.number.to_string())),
+        ("Overdue-Possible-Duplicate", attempt.doubtful.then(|| "true".to_owned())),
+    ];
+    for (name, value) in ours {
+        let is_set = request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        if let Some(value) = value.filter(|_| !is_set) {
+            request.headers.push((name.to_owned(), value.into_bytes()));
+        }
+    }
+}
+
+/// A signature as Standard Webhooks has it: of id, time and body.
+fn signature(secret: &str, id: &str, at: &str, body: &[u8]) -> Option<String> {
+    let key = match secret.strip_prefix("whsec_") {
+        Some(key) => BASE64_STANDARD.decode(key).ok()?,
+        None => secret.as_bytes().to_vec(),
+    };
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).ok()?;
+    mac.update(format!("{id}.{at}.").as_bytes());
+    mac.update(body);
+    Some(format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes())))
+}

@@ -1,0 +1,206 @@
+//! What is to be sent, as plain values: whoever has sockets does it.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::domain::moment::Moment;
+
+/// One thing to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// An HTTP request.
+    Http(Request),
+    /// A mail by the server's relay.
+    Mail(Box<Mail>),
+    /// A command on this machine.
+    Command(Shell),
+}
+
+/// The method of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the methods of RFC 9110 by their names")]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+}
+
+impl Method {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+        }
+    }
+}
+
+/// An HTTP request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// The whole URL.
+    pub url: String,
+    /// Names as they are written, and values, which are bytes of Latin-1.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body; empty: none.
+    pub body: Vec<u8>,
+    /// Whether the URL is the owner's, so that redirects are followed.
+    pub own_url: bool,
+    /// Whether the receiver may take a minute.
+    pub slow: bool,
+    /// What the kind calls it, where one request follows another.
+    pub role: &'static str,
+}
+
+/// A mail. Whoever sends it adds sender, `Date`, and the domain of message ids, which is the sender's.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// Whom it goes to.
+    pub to: Vec<String>,
+    /// Its subject, on one line.
+    pub subject: String,
+    /// What names it, without a domain.
+    pub id: String,
+    /// What names the mail that it answers.
+    pub answers: Option<String>,
+    /// When it is written.
+    pub date: Moment,
+    /// Further headers; values are on one line, and may hold any characters.
+    pub headers: Vec<(&'static str, String)>,
+    /// The text.
+    pub text: String,
+    /// The same as HTML.
+    pub html: String,
+    /// A mail that it carries, as it came.
+    pub attached: Option<Vec<u8>>,
+}
+
+/// A command of `sh`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Shell {
+    /// What `sh -c` gets.
+    pub command: String,
+    /// Variables of its environment, beside `PATH`, `HOME` and `LANG`.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input.
+    pub input: Vec<u8>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = self.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        write!(f, "{} {origin}/... ({} bytes)", self.method.name(), self.body.len())
+    }
+}
+
+impl fmt::Debug for Mail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mail({}, {} recipients)", self.id, self.to.len())
+    }
+}
+
+impl fmt::Debug for Shell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shell(..)")
+    }
+}
+
+impl Request {
+    /// A request without a body.
+    pub(super) fn new(method: Method, url: impl Into<String>) -> Self {
+        Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), own_url: false, slow: false, role: "" }
+    }
+
+    pub(super) fn post(url: impl Into<String>) -> Self {
+        Self::new(Method::Post, url)
+    }
+
+    /// Its URL is the owner's.
+    pub(super) fn own(mut self) -> Self {
+        self.own_url = true;
+        self
+    }
+
+    pub(super) fn slow(mut self) -> Self {
+        self.slow = true;
+        self
+    }
+
+    pub(super) fn role(mut self, role: &'static str) -> Self {
+        self.role = role;
+        self
+    }
+
+    pub(super) fn header(mut self, name: impl Into<String>, value: &str) -> Self {
+        self.headers.push((name.into(), latin1(value)));
+        self
+    }
+
+    pub(super) fn json(self, value: &Value) -> Self {
+        let mut request = self.header("Content-Type", "application/json");
+        request.body = value.to_string().into_bytes();
+        request
+    }
+
+    /// A body as forms send it.
+    pub(super) fn form(self, fields: &[(&str, &str)]) -> Self {
+        let pairs: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value, ""))).collect();
+        let mut request = self.header("Content-Type", "application/x-www-form-urlencoded");
+        request.body = pairs.join("&").into_bytes();
+        request
+    }
+
+    pub(super) fn bearer(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// HTTP's own authentication with a password (RFC 7617).
+    pub(super) fn basic(self, user: &str, password: &str) -> Self {
+        use base64::Engine as _;
+        let pair = base64::prelude::BASE64_STANDARD.encode(format!("{user}:{password}"));
+        self.header("Authorization", &format!("Basic {pair}"))
+    }
+
+    /// The step that sends it.
+    pub(super) fn step(self) -> Vec<Step> {
+        vec![Step::Http(self)]
+    }
+}
+
+/// Puts a member into a JSON object.
+pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// A text as the value of a header: what Latin-1 does not have becomes `&#257;` and the like, control characters a blank.
+pub(super) fn latin1(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match u8::try_from(c) {
+            Ok(_) if c.is_control() => bytes.push(b' '),
+            Ok(byte) => bytes.push(byte),
+            Err(_) => bytes.extend(format!("&#{};", u32::from(c)).bytes()),
+        }
+    }
+    bytes
+}
+
+/// A text with everything percent-encoded but letters, digits, `_.-~` and what is kept beside.
+pub(super) fn encoded(text: &str, kept: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let c = char::from(byte);
+        if byte.is_ascii_alphanumeric() || "_.-~".contains(c) || (byte.is_ascii() && kept.contains(c)) {
+            encoded.push(c);
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

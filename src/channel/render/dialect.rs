@@ -1,0 +1,209 @@
+//! How each receiver writes bold text, blocks and links, and what has to be escaped for it.
+
+use super::Rendered;
+
+/// Goes after an `@` that could name somebody: it shows nothing, and the name is no longer one.
+const WORD_JOINER: char = '\u{2060}';
+
+/// The way a receiver writes text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// No marks at all.
+    Plain,
+    /// The HTML of Telegram: b, i, code, pre, a.
+    Telegram,
+    /// The HTML of Pushover: b, i, a; lines end as in plain text.
+    Pushover,
+    /// The HTML of mails and Matrix.
+    Html,
+    /// CommonMark and its kin.
+    Markdown,
+    /// What Slack calls mrkdwn.
+    Mrkdwn,
+    /// Plain text with ranges beside it.
+    Signal,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 7] = [Self::Plain, Self::Telegram, Self::Pushover, Self::Html, Self::Markdown, Self::Mrkdwn, Self::Signal];
+
+    /// A text without marks, as it is written so that it shows as it is.
+    pub fn escaped(self, text: &str) -> String {
+        let mut escaped = String::with_capacity(text.len() + text.len() / 8);
+        // Blanks and digits since the line began, and nothing else: what makes headings and lists of what follows.
+        let mut leads = true;
+        let mut before = ' ';
+        for c in text.chars() {
+            match (self, c) {
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '&') => escaped.push_str("&amp;"),
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '<') => escaped.push_str("&lt;"),
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '>') => escaped.push_str("&gt;"),
+                (Self::Telegram | Self::Pushover | Self::Html, '"') => escaped.push_str("&quot;"),
+                (Self::Html, '\n') => escaped.push_str("<br>\n"),
+                // Two blanks make a line end one that counts.
+                (Self::Markdown, '\n') => escaped.push_str("  \n"),
+                (Self::Markdown | Self::Mrkdwn, '@') if !before.is_alphanumeric() => escaped.extend(['@', WORD_JOINER]),
+                // Three in a row would begin a block there.
+                (Self::Mrkdwn, '`') if before == '`' => escaped.extend([WORD_JOINER, '`']),
+                (Self::Markdown, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#') => escaped.extend(['\\', c]),
+                (Self::Markdown, '+' | '-' | '=' | '.' | ')') if leads => escaped.extend(['\\', c]),
+                (_, c) => escaped.push(c),
+            }
+            leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
+            before = c;
+        }
+        escaped
+    }
+}
+
+/// A range that stands out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Where it begins, in units of UTF-16.
+    pub start: usize,
+    /// How long it is, in units of UTF-16.
+    pub length: usize,
+    /// The word that Signal has for it.
+    pub name: &'static str,
+}
+
+/// A text under way.
+pub(super) struct Writer {
+    dialect: Dialect,
+    out: String,
+    styles: Vec<Style>,
+    /// Line ends that are due before the next text.
+    due: usize,
+}
+
+impl Writer {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { dialect, out: String::new(), styles: Vec::new(), due: 0 }
+    }
+
+    pub(super) fn end(self) -> Rendered {
+        Rendered { text: self.out, styles: self.styles }
+    }
+
+    pub(super) fn line_end(&mut self) {
+        self.due = self.due.max(1);
+    }
+
+    /// An empty line.
+    pub(super) fn gap(&mut self) {
+        self.due = 2;
+    }
+
+    fn begin(&mut self) {
+        let due = std::mem::take(&mut self.due);
+        if self.out.is_empty() {
+            return;
+        }
+        match (self.dialect, due) {
+            (_, 0) => {}
+            (Dialect::Html, due) => self.out.push_str(if due == 1 { "<br>\n" } else { "<br><br>\n" }),
+            (Dialect::Markdown, 1) => self.out.push_str("  \n"),
+            (_, due) => self.out.extend(std::iter::repeat_n('\n', due)),
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.begin();
+            self.out.push_str(&self.dialect.escaped(text));
+        }
+    }
+
+    pub(super) fn bold(&mut self, text: &str) {
+        self.marked(text, "BOLD", ("<b>", "</b>"), "**", "*");
+    }
+
+    pub(super) fn italic(&mut self, text: &str) {
+        self.marked(text, "ITALIC", ("<i>", "</i>"), "_", "_");
+    }
+
+    fn marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str, mrkdwn: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.begin();
+        let (open, close) = match self.dialect {
+            Dialect::Telegram | Dialect::Pushover | Dialect::Html => html,
+            Dialect::Markdown => (markdown, markdown),
+            Dialect::Mrkdwn => (mrkdwn, mrkdwn),
+            Dialect::Plain | Dialect::Signal => ("", ""),
+        };
+        let start = self.length();
+        self.out.push_str(open);
+        self.out.push_str(&self.dialect.escaped(text));
+        self.out.push_str(close);
+        self.styled(start, name);
+    }
+
+    /// Lines that are shown as they are.
+    pub(super) fn block(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.line_end();
+        match self.dialect {
+            Dialect::Telegram | Dialect::Html => {
+                // A block begins a line by itself.
+                self.due = 0;
+                self.out.push_str("\n<pre>");
+                let escaped = Dialect::Telegram.escaped(text);
+                self.out.push_str(&escaped);
+                self.out.push_str("</pre>");
+            }
+            Dialect::Markdown => {
+                let fence = "`".repeat(longest_run(text).max(2) + 1);
+                // Not every receiver leaves what calls people alone in a block.
+                let text = text.replace('@', &format!("@{WORD_JOINER}")).replace("<!", &format!("<{WORD_JOINER}!"));
+                self.due = 0;
+                self.out.push_str(&format!("\n{fence}\n{text}\n{fence}"));
+            }
+            Dialect::Mrkdwn => {
+                self.begin();
+                let text = self.dialect.escaped(text);
+                self.out.push_str(&format!("```\n{text}\n```"));
+            }
+            Dialect::Plain | Dialect::Pushover | Dialect::Signal => {
+                self.begin();
+                let start = self.length();
+                self.out.push_str(&self.dialect.escaped(text));
+                self.styled(start, "MONOSPACE");
+            }
+        }
+    }
+
+    /// A link; the URL is one of ours.
+    pub(super) fn link(&mut self, url: &str, text: &str) {
+        self.begin();
+        let text = match self.dialect {
+            Dialect::Telegram | Dialect::Pushover | Dialect::Html => {
+                format!("<a href=\"{}\">{text}</a>", Dialect::Html.escaped(url))
+            }
+            Dialect::Markdown => format!("[{text}]({url})"),
+            Dialect::Mrkdwn => format!("<{}|{text}>", self.dialect.escaped(url)),
+            Dialect::Plain | Dialect::Signal => url.to_owned(),
+        };
+        self.out.push_str(&text);
+    }
+
+    fn length(&self) -> usize {
+        if self.dialect == Dialect::Signal { self.out.encode_utf16().count() } else { 0 }
+    }
+
+    fn styled(&mut self, start: usize, name: &'static str) {
+        if self.dialect == Dialect::Signal {
+            let length = self.length() - start;
+            self.styles.push(Style { start, length, name });
+        }
+    }
+}
+
+/// How many backquotes stand in a row at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}

@@ -1,0 +1,9 @@
+//! What is said and sent, kind by kind; the answers; and what strangers may put into a name.
+
+mod answers;
+mod kinds;
+mod limits;
+mod render;
+mod sample;
+mod template;
+mod words;

@@ -1,0 +1,256 @@
+//! What answers mean, kind by kind.
+
+use std::time::Duration;
+
+use super::kinds::example;
+use super::sample::{attempt, failed, moment};
+use crate::channel::answer::{CommandEnd, MailStage, Response};
+use crate::channel::{Answer, Attempt, Judged, Step, Verdict, has_plain_form, judge, prepare};
+use crate::domain::channel::ChannelSettings;
+
+fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Answer::Http(Response { status, headers, body: body.into() })
+}
+
+fn judged_at(settings: &ChannelSettings, step: usize, answer: &Answer) -> Judged {
+    let steps = prepare(settings, &failed(), &attempt()).unwrap();
+    judge(settings, &failed(), &attempt(), &steps[step], answer, moment("2026-11-20T23:59:00Z"))
+}
+
+/// What an answer to this try means while the channel has failed for so many seconds.
+fn judged_after(settings: &ChannelSettings, number: u16, seconds: i64, answer: &Answer) -> Judged {
+    let now = attempt().at;
+    let attempt = Attempt { number, failing_since: Some(now.plus_secs(-seconds)), ..attempt() };
+    let steps = prepare(settings, &failed(), &attempt).unwrap();
+    judge(settings, &failed(), &attempt, &steps[0], answer, now)
+}
+
+fn verdict(kind: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Verdict {
+    judged_at(&example(kind), 0, &answer(status, headers, body)).verdict
+}
+
+fn later(seconds: u64) -> Verdict {
+    Verdict::Later { after: Some(Duration::from_secs(seconds)) }
+}
+
+#[test]
+fn usual_answers_of_http() {
+    use Verdict::{Delivered, Unsendable};
+    for (status, wanted) in [
+        (200, Delivered),
+        (204, Delivered),
+        (301, Verdict::LATER),
+        (400, Unsendable),
+        (401, Verdict::LATER),
+        (404, Verdict::LATER),
+        (408, Verdict::LATER),
+        (413, Unsendable),
+        (422, Unsendable),
+        (429, Verdict::LATER),
+        (500, Verdict::LATER),
+        (503, Verdict::LATER),
+    ] {
+        assert_eq!(verdict("gotify", status, &[], ""), wanted, "{status}");
+    }
+    for (value, wanted) in [
+        ("30", later(30)),
+        ("0.5", Verdict::Later { after: Some(Duration::from_millis(500)) }),
+        ("Sat, 21 Nov 2026 00:00:00 GMT", later(60)),
+        ("Fri, 20 Nov 2026 00:00:00 GMT", Verdict::LATER),
+        ("99999999999999", later(6 * 3600)),
+        ("-1", Verdict::LATER),
+        ("soon", Verdict::LATER),
+        ("NaN", Verdict::LATER),
+    ] {
+        assert_eq!(verdict("gotify", 503, &[("retry-after", value)], ""), wanted, "{value}");
+    }
+}
+
+#[test]
+fn answers_that_mean_something_else_to_a_kind() {
+    use Verdict::{Closed, Delivered, Unsendable};
+    let none: &[(&str, &str)] = &[];
+    for (kind, status, headers, body, wanted) in [
+        ("webhook", 410, none, "", Closed),
+        ("webhook", 400, none, "", Verdict::LATER),
+        ("webhook", 404, none, "", Verdict::LATER),
+        ("ntfy", 429, none, "{\"code\":42908,\"http\":429}", later(60)),
+        ("ntfy", 429, none, "{\"code\":42901}", later(60)),
+        ("ntfy", 403, none, "", Verdict::LATER),
+        ("telegram", 429, none, "{\"ok\":false,\"parameters\":{\"retry_after\":17}}", later(17)),
+        (
+            "telegram",
+            400,
+            none,
+            "{\"ok\":false,\"parameters\":{\"migrate_to_chat_id\":-1009}}",
+            Verdict::Changed { key: "chat", value: "-1009".into() },
+        ),
+        ("telegram", 400, none, "{\"ok\":false,\"description\":\"Bad Request: chat not found\"}", Closed),
+        ("telegram", 400, none, "{\"ok\":false,\"description\":\"Bad Request: can't parse entities\"}", Unsendable),
+        ("telegram", 401, none, "{\"ok\":false}", Closed),
+        ("telegram", 403, none, "{\"ok\":false}", Closed),
+        ("telegram", 403, none, "<html>proxy", Verdict::LATER),
+        ("discord", 204, none, "", Delivered),
+        ("discord", 404, none, "", Closed),
+        ("discord", 429, none, "{\"retry_after\":2.5}", Verdict::Later { after: Some(Duration::from_millis(2_500)) }),
+        ("slack", 404, none, "no_service", Closed),
+        ("slack", 403, none, "action_prohibited", Closed),
+        ("slack", 403, none, "", Verdict::LATER),
+        ("slack", 400, none, "invalid_token", Closed),
+        ("slack", 400, none, "invalid_payload", Unsendable),
+        ("mattermost", 404, none, "", Verdict::LATER),
+        ("rocketchat", 200, none, "{\"success\":true}", Delivered),
+        ("rocketchat", 200, none, "{\"success\":false}", Unsendable),
+        ("msteamsw", 202, none, "", Delivered),
+        ("msteamsw", 403, none, "", Closed),
+        ("googlechat", 404, none, "", Closed),
+        ("po", 200, none, "{\"status\":1}", Delivered),
+        ("po", 200, none, "{\"status\":0}", Verdict::LATER),
+        ("po", 400, none, "{\"user\":\"invalid\",\"status\":0}", Closed),
+        ("po", 400, none, "{\"message\":\"cannot be blank\",\"status\":0}", Unsendable),
+        ("po", 429, &[("x-limit-app-reset", "1795219200")], "", later(60)),
+        ("pushbullet", 401, none, "", Closed),
+        ("matrix", 401, none, "{\"errcode\":\"M_UNKNOWN_TOKEN\"}", Closed),
+        ("matrix", 401, none, "", Verdict::LATER),
+        ("matrix", 429, none, "{\"retry_after_ms\":4000}", later(4)),
+        ("signal", 200, none, "{\"result\":{\"timestamp\":1}}", Delivered),
+        ("signal", 200, none, "{\"error\":{\"code\":-3}}", Verdict::LATER),
+        ("signal", 200, none, "{\"error\":{\"code\":-5,\"data\":{\"response\":{\"results\":[{\"retryAfterSeconds\":90}]}}}}", later(90)),
+        ("signal", 200, none, "{\"error\":{\"code\":-5}}", later(3_600)),
+        ("signal", 200, none, "{\"error\":{\"code\":-4}}", Closed),
+        ("signal", 200, none, "{\"error\":{\"code\":-6}}", Closed),
+        ("signal", 200, none, "{\"error\":{\"code\":-1}}", Unsendable),
+        (
+            "signal",
+            200,
+            none,
+            "{\"error\":{\"code\":-1,\"data\":{\"response\":{\"results\":[{\"type\":\"UNREGISTERED_FAILURE\"}]}}}}",
+            Closed,
+        ),
+        ("sms", 201, none, "", Delivered),
+        ("sms", 400, none, "{\"code\":21211}", Closed),
+        ("sms", 400, none, "{\"code\":21617}", Unsendable),
+        ("apprise", 204, none, "", Closed),
+        ("apprise", 424, none, "", Delivered),
+        ("alertmanager", 400, none, "", Verdict::LATER),
+        ("pd", 202, none, "", Delivered),
+        ("pd", 403, none, "", Verdict::LATER),
+        ("victorops", 404, none, "", Closed),
+        ("trello", 401, none, "", Closed),
+        ("github", 201, none, "", Delivered),
+        ("github", 404, none, "", Closed),
+        ("github", 403, &[("retry-after", "7")], "", later(7)),
+        ("github", 403, &[("x-ratelimit-reset", "1795219200")], "", later(60)),
+    ] {
+        assert_eq!(verdict(kind, status, headers, body), wanted, "{kind} {status} {body}");
+    }
+}
+
+#[test]
+fn a_matrix_room_is_joined_when_it_must_be() {
+    let matrix = example("matrix");
+    let url = |steps: &[Step]| match steps {
+        [Step::Http(request)] => format!("{} {}", request.method.name(), request.url),
+        _ => panic!("{steps:?}"),
+    };
+    let judged = |settings: &ChannelSettings, step: &Step, answer: &Answer| {
+        let now = attempt().at;
+        match judge(settings, &failed(), &attempt(), step, answer, now).verdict {
+            Verdict::Then(steps) => steps,
+            verdict => panic!("{verdict:?}"),
+        }
+    };
+    let steps = prepare(&matrix, &failed(), &attempt()).unwrap();
+    let send = "PUT https://matrix.example.org/_matrix/client/v3/rooms/%21abc%3Aexample.org/send/m.room.message/0a1b2c3d-1042";
+    assert_eq!(url(&steps), send);
+    let forbidden = answer(403, &[], "{\"errcode\":\"M_FORBIDDEN\"}");
+    let joining = judged(&matrix, &steps[0], &forbidden);
+    assert_eq!(url(&joining), "POST https://matrix.example.org/_matrix/client/v3/join/%21abc%3Aexample.org");
+    let again = judged(&matrix, &joining[0], &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"));
+    assert_eq!(url(&again), send);
+    // It is joined once.
+    assert_eq!(judge(&matrix, &failed(), &attempt(), &again[0], &forbidden, attempt().at).verdict, Verdict::LATER);
+    // An alias is resolved by joining.
+    let alias = matrix.with("room", "#ops:example.org").unwrap();
+    let steps = prepare(&alias, &failed(), &attempt()).unwrap();
+    assert_eq!(url(&steps), "POST https://matrix.example.org/_matrix/client/v3/join/%23ops%3Aexample.org");
+    assert_eq!(url(&judged(&alias, &steps[0], &answer(200, &[], "{\"room_id\":\"!abc:example.org\"}"))), send);
+    // The plainest form is another event.
+    let plain = Attempt { plain: true, ..attempt() };
+    assert!(url(&prepare(&matrix, &failed(), &plain).unwrap()).ends_with("/0a1b2c3d-1042-plain"));
+}
+
+#[test]
+fn an_emergency_of_pushover_is_called_off_before_the_news() {
+    let po = example("po").with("priority", "2").unwrap();
+    let (_, up) = super::sample::every_event().into_iter().find(|(name, _)| *name == "up").unwrap();
+    let steps = prepare(&po, &up, &attempt()).unwrap();
+    assert_eq!(steps.len(), 2);
+    // Whatever came of that, the message is sent.
+    let judged = judge(&po, &up, &attempt(), &steps[0], &answer(404, &[], ""), attempt().at);
+    assert_eq!(judged.verdict, Verdict::Delivered);
+    assert_eq!(prepare(&example("po"), &up, &attempt()).unwrap().len(), 1);
+}
+
+#[test]
+fn answers_of_mail_servers_and_commands() {
+    use MailStage::{Content, Recipient, Session};
+    use Verdict::{Closed, Delivered, Unsendable};
+    for (code, stage, wanted) in [
+        (250, Content, Delivered),
+        (421, Session, Verdict::LATER),
+        (451, Content, Verdict::LATER),
+        (535, Session, Verdict::LATER),
+        (550, Recipient, Closed),
+        (551, Recipient, Closed),
+        (450, Recipient, Verdict::LATER),
+        (550, Session, Verdict::LATER),
+        (552, Content, Unsendable),
+        (554, Content, Unsendable),
+        (554, Session, Verdict::LATER),
+    ] {
+        let answer = Answer::Mail { code, stage, text: "5.1.1 no such user".into() };
+        let judged = judged_after(&example("email"), 3, 3_600, &answer);
+        assert_eq!(judged.verdict, wanted, "{code} {stage:?}");
+        let error = if wanted == Delivered { String::new() } else { format!("the mail server said {code}: 5.1.1 no such user") };
+        assert_eq!((judged.error, judged.status), (error, code));
+    }
+    for (end, wanted, error) in [
+        (CommandEnd::Exit(0), Delivered, ""),
+        (CommandEnd::Exit(75), Verdict::LATER, "exit status 75: no disk"),
+        (CommandEnd::Exit(1), Unsendable, "exit status 1: no disk"),
+        (CommandEnd::Exit(127), Closed, "exit status 127: no disk"),
+        (CommandEnd::Signal(9), Unsendable, "ended by signal 9: no disk"),
+        (CommandEnd::Timeout, Verdict::LATER, "it took too long: no disk"),
+        (CommandEnd::NotRun, Closed, "it could not be run: no disk"),
+    ] {
+        let judged = judged_after(&example("shell"), 3, 60, &Answer::Command { end, error: "no\ndisk".into() });
+        assert_eq!((judged.verdict, judged.error.as_str()), (wanted, error), "{end:?}");
+    }
+    // A refusal has to last, and a command gets three tries.
+    let refused = Answer::Mail { code: 550, stage: Recipient, text: String::new() };
+    for (number, seconds) in [(2, 3_600), (3, 3_599)] {
+        assert_eq!(judged_after(&example("email"), number, seconds, &refused).verdict, Verdict::LATER);
+    }
+    let failed = Answer::Command { end: CommandEnd::Exit(1), error: String::new() };
+    assert_eq!(judged_after(&example("shell"), 2, 60, &failed).verdict, Verdict::LATER);
+    let refused = answer(422, &[], "");
+    assert_eq!(judged_after(&example("webhook"), 4, 60, &refused).verdict, Verdict::LATER);
+    assert_eq!(judged_after(&example("webhook"), 5, 60, &refused).verdict, Unsendable);
+    assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
+    let judged = judged_at(&example("ntfy"), 0, &Answer::Nothing("cannot connect to ntfy.sh: refused".into()));
+    assert_eq!((judged.verdict, judged.error.as_str(), judged.status), (Verdict::LATER, "cannot connect to ntfy.sh: refused", 0));
+}
+
+#[test]
+fn an_error_is_short_and_repeats_no_secret() {
+    let body = format!("<h1>No\r\n/services/T0/B0/abc</h1> and https://hooks.slack.com/services/T0/B0/abc {}", "x".repeat(5_000));
+    let judged = judged_at(&example("slack"), 0, &answer(500, &[], &body));
+    assert!(judged.error.starts_with("the answer was 500: <h1>No /***</h1> and *** xxx"), "{}", judged.error);
+    assert_eq!(judged.error.chars().count(), 200);
+    let webhook = example("webhook").with("header.authorization", "Bearer s3cret").unwrap();
+    let judged = judged_at(&webhook, 0, &answer(500, &[], "bad token s3cret"));
+    assert_eq!(judged.error, "the answer was 500: bad token ***");
+    assert_eq!(judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error, "");
+}

@@ -1,0 +1,281 @@
+//! What each kind sends for each event: as text in the files of `snapshots`, which are read by people when they change.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::render::{HOSTILE, named};
+use super::sample::{attempt, down, every_event, failed, of_check};
+use crate::channel::kinds::sender;
+use crate::channel::outgoing::{Mail, Request, Shell, Step};
+use crate::channel::{Alert, Attempt, has_sender, pace, prepare, sustain};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
+use crate::domain::flip::Cause;
+
+pub(super) fn least(kind: &'static ChannelKind) -> ChannelSettings {
+    ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap()
+}
+
+pub(super) fn example(name: &str) -> ChannelSettings {
+    least(ChannelKind::named(name).unwrap())
+}
+
+/// Whether such a channel does something about what is told of one check, or of several.
+fn does(settings: &ChannelSettings, alert: &Alert) -> bool {
+    settings.takes(alert.event) && (alert.check.is_some() || settings.kind().class == Class::People)
+}
+
+/// As many settings as the kind takes with those of its example.
+fn most(kind: &'static ChannelKind) -> ChannelSettings {
+    kind.fields.iter().fold(least(kind), |settings, field| {
+        let value = match field.form {
+            Form::Choice(words) => words.last().unwrap(),
+            Form::Url | Form::SecretUrl => "https://other.example.org/a",
+            Form::Flag => "on",
+            Form::Number(..) => "2",
+            Form::Phone => "+12025550123",
+            Form::MailAddresses(_) => "a@b.example",
+            _ => "value",
+        };
+        settings.with(&field.key.replace("NAME", "name"), value).unwrap_or(settings)
+    })
+}
+
+fn shown(steps: &[Step]) -> String {
+    let mut out = String::new();
+    for step in steps {
+        match step {
+            Step::Http(request) => show_request(request, &mut out),
+            Step::Mail(mail) => show_mail(mail, &mut out),
+            Step::Command(Shell { command, environment, input }) => {
+                writeln!(out, "sh -c {command}").unwrap();
+                environment.iter().for_each(|(name, value)| writeln!(out, "{name}={value}").unwrap());
+                writeln!(out, "{}", pretty(input)).unwrap();
+            }
+        }
+    }
+    out
+}
+
+fn show_request(request: &Request, out: &mut String) {
+    writeln!(out, "{} {}", request.method.name(), request.url).unwrap();
+    for (name, value) in &request.headers {
+        let value: String = value.iter().map(|byte| char::from(*byte)).collect();
+        writeln!(out, "{name}: {}", value.replace(env!("CARGO_PKG_VERSION"), "VERSION")).unwrap();
+    }
+    if !request.body.is_empty() {
+        let is_form = request.headers.iter().any(|(_, value)| value.starts_with(b"application/x-www"));
+        let body = if is_form {
+            let body = String::from_utf8(request.body.clone()).unwrap();
+            let decoded = body.split('&').map(|pair| percent_encoding::percent_decode_str(pair).decode_utf8().unwrap().into_owned());
+            decoded.collect::<Vec<_>>().join("\n")
+        } else {
+            pretty(&request.body)
+        };
+        writeln!(out, "{body}").unwrap();
+    }
+}
+
+fn show_mail(mail: &Mail, out: &mut String) {
+    writeln!(out, "To: {}\nSubject: {}\nId: {}\nAnswers: {:?}", mail.to.join(", "), mail.subject, mail.id, mail.answers).unwrap();
+    mail.headers.iter().for_each(|(name, value)| writeln!(out, "{name}: {value}").unwrap());
+    writeln!(out, "\n{}\n{}", mail.text, mail.html).unwrap();
+}
+
+fn pretty(body: &[u8]) -> String {
+    match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap(),
+        Err(_) => String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+#[test]
+fn every_kind_has_its_sender() {
+    for kind in ChannelKind::ALL {
+        assert_eq!(has_sender(kind), kind.class != Class::Group, "{kind:?}");
+        if kind.class == Class::People {
+            assert!(pace(&least(kind)).is_some_and(|pace| pace.burst > 0 && !pace.refill.is_zero()), "{kind:?}");
+        }
+    }
+    assert!(sender(ChannelKind::named("group").unwrap()).is_none());
+}
+
+/// `UPDATE_SNAPSHOTS=1 cargo test snapshots` writes what is sent now. Read the difference before it is kept.
+#[test]
+fn what_is_sent_is_as_in_the_snapshots() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel/tests/snapshots");
+    let mut wrong = Vec::new();
+    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+        let settings = if kind.class == Class::People { least(kind).with("notices", "on").unwrap() } else { least(kind) };
+        let mut text = String::new();
+        for (name, alert) in every_event() {
+            let sent = prepare(&settings, &alert, &attempt()).map_or("nothing\n".into(), |steps| shown(&steps));
+            writeln!(text, "=== {name}\n{sent}").unwrap();
+        }
+        let plain = Attempt { plain: true, number: 2, doubtful: true, ..attempt() };
+        let sent = prepare(&most(kind), &failed(), &plain).map_or("nothing\n".into(), |steps| shown(&steps));
+        writeln!(text, "=== down, in its plainest form, with all settings\n{sent}").unwrap();
+        let file = directory.join(format!("{}.txt", kind.name));
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(&file, &text).unwrap();
+        }
+        if std::fs::read_to_string(&file).unwrap_or_default() != text {
+            wrong.push(format!("{}: not what is sent now", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nUPDATE_SNAPSHOTS=1 writes what is sent now", wrong.join("\n"));
+}
+
+#[test]
+fn every_kind_sends_every_event_with_the_least_and_with_all_settings() {
+    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+        for settings in [least(kind), most(kind)] {
+            for (name, alert) in every_event() {
+                for plain in [false, true] {
+                    let attempt = Attempt { plain, doubtful: plain, ..attempt() };
+                    let steps = prepare(&settings, &alert, &attempt);
+                    let wanted = does(&settings, &alert);
+                    assert_eq!(steps.is_some(), wanted, "{kind:?} {name}");
+                    for step in steps.iter().flatten() {
+                        check_step(kind, step);
+                    }
+                }
+            }
+        }
+        assert!(prepare(&least(kind), &failed(), &attempt()).is_some(), "{kind:?}");
+    }
+}
+
+fn check_step(kind: &ChannelKind, step: &Step) {
+    let debug = format!("{step:?}");
+    let secrets = kind.fields.iter().filter(|field: &&Field| field.is_secret()).map(|field| field.key);
+    for secret in kind.example.iter().filter(|(key, _)| secrets.clone().any(|secret| secret == *key)) {
+        let hidden = secret.1.splitn(4, '/').last().unwrap();
+        assert!(!debug.contains(hidden), "{kind:?}: {debug}");
+    }
+    if let Step::Http(request) = step {
+        assert!(request.url.bytes().all(|byte| byte.is_ascii_graphic()), "{}", request.url);
+        for (name, value) in &request.headers {
+            assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'), "{name}");
+            assert!(!value.iter().any(|byte| *byte < b' ' || *byte == 0x7f), "{kind:?} {name}");
+        }
+        let mut names: Vec<_> = request.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), request.headers.len(), "{kind:?}");
+        assert!(request.body.len() <= 64 * 1024, "{kind:?}");
+    }
+}
+
+#[test]
+fn names_of_strangers_break_nothing() {
+    for text in HOSTILE.into_iter().map(String::from).chain([HOSTILE.concat().repeat(20)]) {
+        let alert = of_check(named(&text), down("2026-11-20T01:34:05Z", Cause::Fail));
+        for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+            for step in prepare(&least(kind), &alert, &attempt()).unwrap() {
+                check_step(kind, &step);
+                match step {
+                    Step::Mail(mail) => {
+                        let lines = mail.headers.iter().map(|(_, value)| value).chain([&mail.subject]);
+                        lines.for_each(|line| assert!(!line.chars().any(char::is_control), "{line:?}"));
+                    }
+                    Step::Command(shell) => {
+                        assert!(!shell.command.contains('\0') && shell.environment.iter().all(|(_, value)| !value.contains('\0')));
+                    }
+                    Step::Http(request) => {
+                        // What is made to be JSON is JSON.
+                        if matches!(request.body.first(), Some(b'{' | b'[')) {
+                            serde_json::from_slice::<serde_json::Value>(&request.body).unwrap();
+                        }
+                        let body = String::from_utf8(request.body).unwrap();
+                        if kind.class == Class::People {
+                            assert!(!body.contains("@everyone") && !body.contains("<!channel>") || !is_chat(kind.name), "{kind:?} {body}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a name could call somebody there.
+fn is_chat(kind: &str) -> bool {
+    ["slack", "mattermost", "rocketchat", "zulip"].contains(&kind)
+}
+
+#[test]
+fn a_webhook_is_signed_as_standard_webhooks() {
+    let webhook = example("webhook").with("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    let webhook = webhook.with("body", "{\"test\": 2432232314}").unwrap();
+    let attempt = Attempt {
+        id: "msg_p5jXN8AQM9LWM0D4loKWxJek".into(),
+        at: crate::domain::moment::Moment::from_secs(1_614_265_330),
+        doubtful: true,
+        ..attempt()
+    };
+    let Step::Http(request) = prepare(&webhook, &failed(), &attempt).unwrap().remove(0) else { panic!() };
+    let header = |name: &str| {
+        let value = request.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+        String::from_utf8(value.unwrap_or_default()).unwrap()
+    };
+    assert_eq!(header("webhook-id"), "msg_p5jXN8AQM9LWM0D4loKWxJek");
+    assert_eq!(header("webhook-timestamp"), "1614265330");
+    assert_eq!(header("webhook-signature"), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    assert_eq!((header("Overdue-Possible-Duplicate"), header("Overdue-Attempt")), ("true".into(), "1".into()));
+}
+
+#[test]
+fn a_webhook_may_differ_by_way() {
+    let kind = ChannelKind::named("webhook").unwrap();
+    let settings = ChannelSettings::parse(
+        kind,
+        [
+            ("down-url", "http://a/$NAME"),
+            ("body", "$STATUS"),
+            ("up-url", "http://b/"),
+            ("up-method", "GET"),
+            ("header.x", "1"),
+            ("down-header.x", "$NAME"),
+            ("down-header.content-type", "text/plain"),
+        ],
+    )
+    .unwrap();
+    let sent = |name: &str| {
+        let (_, alert) = every_event().into_iter().find(|(own, _)| *own == name).unwrap();
+        let Step::Http(request) = prepare(&settings, &alert, &attempt()).unwrap().remove(0) else { panic!() };
+        let x = request.headers.iter().filter(|(name, _)| name == "x").map(|(_, value)| String::from_utf8(value.clone()).unwrap());
+        (request.method.name(), request.url.clone(), String::from_utf8(request.body.clone()).unwrap(), x.collect::<Vec<_>>())
+    };
+    assert_eq!(sent("down"), ("POST", "http://a/Nightly%20backup".into(), "down".into(), vec!["Nightly backup".into()]));
+    assert_eq!(sent("up"), ("GET", "http://b/".into(), String::new(), vec!["1".into()]));
+    // One that tells only one way does nothing about the other, but can be tried.
+    let only_up = ChannelSettings::parse(kind, [("up-url", "http://b/")]).unwrap();
+    assert!(prepare(&only_up, &failed(), &attempt()).is_none() && only_up.takes(Event::Test));
+    let (_, test) = every_event().into_iter().find(|(name, _)| *name == "test").unwrap();
+    assert!(prepare(&only_up, &test, &attempt()).is_some());
+}
+
+#[test]
+fn alerts_that_end_by_themselves_are_sustained() {
+    let now = attempt().at;
+    let (alert, other) = (failed(), failed());
+    let steps = sustain(&example("alertmanager"), &[&alert, &other], now);
+    let [Step::Http(request)] = steps.as_slice() else { panic!() };
+    let alerts: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(alerts.as_array().map(Vec::len), Some(2));
+    assert_eq!((&alerts[0]["startsAt"], &alerts[0]["endsAt"]), (&"2026-11-20T01:34:05+00:00".into(), &"2026-11-20T07:02:00+00:00".into()));
+    assert!(sustain(&example("pd"), &[&alert], now).is_empty());
+}
+
+#[test]
+fn the_incident_of_a_check_that_is_gone_is_closed() {
+    let unique_key = crate::domain::ids::UniqueKey::of(uuid::Uuid::from_u128(7));
+    let gone = crate::channel::alert::CheckFacts::gone("Nightly backup", unique_key, "Home");
+    let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: "it was deleted" });
+    let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
+    let [Step::Http(request)] = steps.as_slice() else { panic!() };
+    let event: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!((&event["event_action"], &event["dedup_key"]), (&"resolve".into(), &unique_key.to_string().into()));
+    assert!(prepare(&example("ntfy"), &alert, &attempt()).is_none());
+}

@@ -1,0 +1,170 @@
+//! Every dialect keeps to every limit, whatever stands in names, descriptions and output.
+
+use proptest::prelude::*;
+
+use super::sample::{attempt, backup, brief, down, failed, of_check, ping, told};
+use crate::channel::alert::{Alert, CheckFacts, Facts};
+use crate::channel::render::{Dialect, Limit, Show, Unit, cut, text, text_styled};
+use crate::domain::check::Settings;
+use crate::domain::flip::Cause;
+use crate::domain::ping::Kind;
+use crate::domain::text::{Description, Name, Tags};
+
+/// What strangers may try.
+pub(super) const HOSTILE: [&str; 16] = [
+    "a\r\nBcc: x@example.org",
+    "<!channel> <@U1> &lt;",
+    "@everyone @here @all @**all** ops@example.org",
+    "\"'`\\",
+    "$(reboot) `reboot` ; reboot",
+    "\0\u{1}\u{7f}\u{85}",
+    "\u{202e}txt.exe\u{2066}",
+    "🦀🦀🦀 𝔘𝔫𝔦 ž",
+    "</pre></b><a href=\"http://evil\">x</a>",
+    "**bold** _x_ [a](http://evil) ![b](c)",
+    "```\n# heading\n````",
+    "*b* ~s~ <http://evil|x>",
+    "$NAME $TAG1 $BODY $CODE",
+    "\u{1b}[2J\u{1b}]0;title\u{7}",
+    "{\"a\": \"b\\u0000\"}",
+    "   ",
+];
+
+/// A check that is called so, described so, and whose job wrote so.
+pub(super) fn named(text: &str) -> CheckFacts {
+    let mut check = backup();
+    let settings = Settings {
+        name: Name::parse(&text.chars().take(100).collect::<String>()).unwrap(),
+        tags: Tags::stored(text),
+        desc: Description::stored(text),
+        ..(*check.settings).clone()
+    };
+    check.settings = settings.into();
+    check.project = text.into();
+    check.others_down = vec![text.into()];
+    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", Some(3), text.as_bytes()));
+    check
+}
+
+fn alerts(text: &str) -> [Alert; 2] {
+    let at = "2026-11-20T01:34:05Z";
+    let digest = Facts::Digest { down: vec![brief(text, at, Cause::Fail); 9], up: vec![brief(text, at, Cause::Late)] };
+    [of_check(named(text), down(at, Cause::Fail)), told(digest)]
+}
+
+proptest! {
+    #[test]
+    fn every_text_keeps_to_its_limit(
+        parts in prop::collection::vec(prop_oneof![prop::sample::select(&HOSTILE[..]).prop_map(String::from), any::<String>()], 1..12),
+        most in 0_usize..3_000, doubtful: bool, plain: bool, title: bool,
+    ) {
+        let attempt = crate::channel::Attempt { doubtful, plain, ..attempt() };
+        for alert in alerts(&parts.concat()) {
+            for dialect in Dialect::ALL {
+                for unit in [Unit::Bytes, Unit::Chars, Unit::Utf16] {
+                    let limit = Limit(most, unit);
+                    let rendered = text_styled(&alert, &attempt, dialect, Show { title, ..Show::ALL }, limit);
+                    prop_assert!(limit.fits(&rendered.text), "{dialect:?} {limit:?}: {}", rendered.text);
+                    if most > 300 && (title || !alert.lead.is_empty() || plain) {
+                        prop_assert!(!rendered.text.is_empty());
+                    }
+                    let units = rendered.text.encode_utf16().count();
+                    prop_assert!(rendered.styles.iter().all(|style| style.start + style.length <= units));
+                }
+                let written = text(&alert, &attempt, dialect, Show::ALL, Limit(most, Unit::Utf16));
+                prop_assert!(!written.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')), "{written:?}");
+                if matches!(dialect, Dialect::Telegram | Dialect::Html | Dialect::Pushover) {
+                    prop_assert!(is_well_formed(&written), "{written}");
+                }
+            }
+            let limit = Limit(most.max(4), Unit::Bytes);
+            prop_assert!(limit.fits(&cut(&alert.title, limit)));
+        }
+    }
+}
+
+/// Whether tags are those of ours, closed in order, and every `&` begins an entity.
+fn is_well_formed(html: &str) -> bool {
+    let mut open = Vec::new();
+    let mut rest = html;
+    while let Some(at) = rest.find(['<', '>', '&']) {
+        let mark = &rest[at..];
+        if let Some(after) = ["&amp;", "&lt;", "&gt;", "&quot;"].iter().find_map(|entity| mark.strip_prefix(entity)) {
+            rest = after;
+            continue;
+        }
+        let Some((tag, after)) = mark.strip_prefix('<').and_then(|mark| mark.split_once('>')) else { return false };
+        let name = tag.trim_start_matches('/').split(' ').next().unwrap();
+        match (name, tag.starts_with('/')) {
+            ("br", false) => {}
+            ("b" | "i" | "a" | "pre", false) => open.push(name),
+            (_, true) if open.pop() == Some(name) => {}
+            _ => return false,
+        }
+        rest = after;
+    }
+    open.is_empty()
+}
+
+#[test]
+fn what_matters_least_goes_first() {
+    let shown = |most| text(&failed(), &attempt(), Dialect::Plain, Show::ALL, Limit(most, Unit::Chars));
+    let length = shown(10_000).chars().count();
+    let texts: Vec<_> = (0..length).map(shown).collect();
+    // The longest text without a part, for each part in the order in which they go; the output goes from its beginning.
+    let gone = |part: &&str| texts.iter().rposition(|text| !text.contains(*part)).unwrap();
+    let parts =
+        ["Also down", "copying", "left on device", "mount /backup", "Pings:", "Project:", "cloaked", "after it started", "It reported"];
+    let order: Vec<_> = parts.iter().map(gone).collect();
+    assert!(order[0] == length - 1 && order.is_sorted_by(|longer, shorter| longer > shorter), "{order:?}");
+    let less = shown(100);
+    assert!(less.starts_with("🔴 Nightly backup failed with exit status 3\nIt reported") && less.ends_with('…'), "{less}");
+    let less = shown(20);
+    assert_eq!(less, "🔴 Nightly backup fa…");
+    assert_eq!(shown(0), "");
+}
+
+#[test]
+fn nothing_of_a_name_works_in_a_dialect() {
+    let shown = |dialect: Dialect, text: &str| dialect.escaped(text);
+    for (dialect, name, written) in [
+        (Dialect::Telegram, "<b>&\"", "&lt;b&gt;&amp;&quot;"),
+        (Dialect::Mrkdwn, "<!channel> @here a@b", "&lt;!channel&gt; @\u{2060}here a@b"),
+        (Dialect::Markdown, "@all **x** [a](b) <c> `d` a_b", "@\u{2060}all \\*\\*x\\*\\* \\[a\\](b) \\<c\\> \\`d\\` a\\_b"),
+        (Dialect::Markdown, "1. a - b 3.5", "1\\. a - b 3.5"),
+        (Dialect::Plain, "<b>@all", "<b>@all"),
+        (Dialect::Html, "a\nb", "a<br>\nb"),
+    ] {
+        assert_eq!(shown(dialect, name), written, "{dialect:?}");
+    }
+    // A block ends only where it ends.
+    let alert = of_check(named("x\n````\n# y\n"), down("2026-11-20T01:34:05Z", Cause::Fail));
+    let written = text(&alert, &attempt(), Dialect::Markdown, Show::ALL, Limit(9_000, Unit::Bytes));
+    assert!(written.contains("\n`````\nx\n````\n# y\n`````"), "{written}");
+    let written = text(&alert, &attempt(), Dialect::Mrkdwn, Show::ALL, Limit(9_000, Unit::Bytes));
+    assert_eq!(written.matches("```").count(), 2, "{written}");
+}
+
+#[test]
+fn ranges_are_counted_in_utf16() {
+    let rendered = text_styled(&failed(), &attempt(), Dialect::Signal, Show::ALL, Limit(5_000, Unit::Bytes));
+    let units: Vec<_> = rendered.text.encode_utf16().collect();
+    let styled: Vec<_> = rendered
+        .styles
+        .iter()
+        .map(|style| (style.name, String::from_utf16(&units[style.start..style.start + style.length]).unwrap()))
+        .collect();
+    assert_eq!(styled[0], ("BOLD", "🔴 Nightly backup failed with exit status 3".into()));
+    assert!(styled.contains(&("BOLD", "Last ping:".into())));
+    assert_eq!(styled.last().unwrap(), &("MONOSPACE", "copying <a>\nerror: no space left on device".into()));
+}
+
+#[test]
+fn the_output_comes_back_where_a_long_description_is_gone() {
+    let mut check = backup();
+    let settings = Settings { desc: Description::stored(&"long ".repeat(2_000)), ..(*check.settings).clone() };
+    check.settings = settings.into();
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", Cause::Late));
+    let shown = text(&alert, &attempt(), Dialect::Plain, Show::ALL, Limit(1_000, Unit::Chars));
+    assert!(!shown.contains("long") && shown.contains("\n10 files\nrc=0\n") && shown.contains("Also down"), "{shown}");
+}

@@ -1,0 +1,93 @@
+//! Placeholders, against the facts that are known of Healthchecks.
+
+use super::sample::{attempt, backup, down, moment, of_check, ping, up};
+use crate::channel::alert::{Alert, CheckFacts};
+use crate::channel::template::{Place, Values};
+use crate::domain::check::Settings;
+use crate::domain::flip::Cause;
+use crate::domain::ping::Kind;
+use crate::domain::text::{Name, Slug, Tags};
+
+fn named(name: &str, tags: &str) -> CheckFacts {
+    let mut check = backup();
+    let settings = Settings {
+        name: Name::parse(name).unwrap(),
+        slug: Slug::parse("slug-1").unwrap(),
+        tags: Tags::stored(tags),
+        ..(*check.settings).clone()
+    };
+    check.settings = settings.into();
+    check.last_ping = None;
+    check
+}
+
+fn late(check: CheckFacts) -> Alert {
+    of_check(check, down("2026-11-20T01:45:00Z", Cause::Late))
+}
+
+fn fill(alert: &Alert, template: &str, place: Place) -> String {
+    Values::of(alert, &attempt()).unwrap().fill(template, place)
+}
+
+#[test]
+fn placeholders_are_looked_up_in_the_template_alone() {
+    use Place::{Body, Command, Header, Url};
+    let many = (1..=12).map(|number| format!("t{number}")).collect::<Vec<_>>().join(" ");
+    for (name, tags, template, place, filled) in [
+        ("", "foo", "http://host/$$NAMETAG1", Url, "http://host/$TAG1"),
+        ("$TAG1", "foo", "http://host/$NAME", Url, "http://host/%24TAG1"),
+        ("a b/ž", "", "http://host/$NAME?x=$STATUS", Url, "http://host/a%20b/%C5%BE?x=down"),
+        ("Foo", "", "http://host/$BODY/$CODE", Url, "http://host/$BODY/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
+        ("Foo", "", "$BODY $BODY_JSON", Header, "$BODY $BODY_JSON"),
+        ("Foo", "", "<$BODY|$BODY_JSON|$EXITSTATUS>", Body, "<|\"\"|-1>"),
+        ("Foo", "", "$NOW", Body, "2026-11-20T01:45:00+00:00"),
+        ("Foo", "", "$NOW", Url, "2026-11-20T01%3A45%3A00%2B00%3A00"),
+        ("a\"b\\ž🦀\n", "", "$NAME_JSON", Body, "\"a\\\"b\\\\\\u017e\\ud83e\\udd80\\n\""),
+        ("Foo", &many, "$TAG1 $TAG10 $TAG12 $TAG13 $TAG0 $TAG01 $TAG", Body, "t1 t10 t12 $TAG13 $TAG0 $TAG01 $TAG"),
+        ("Foo", " a  b ", "[$TAGS]", Body, "[ a  b ]"),
+        ("Foo", "", "$SLUG $UNKNOWN $ $$ $name", Body, "slug-1 $UNKNOWN $ $$ $name"),
+        ("Foo", "", "$NAMES $NAME_JSONX", Body, "FooS \"Foo\"X"),
+        ("Foo", "", "$PROJECT|$REASON|$DOWNTIME|$TITLE", Body, "Home|no success signal came in time|18720|Foo is down"),
+        ("Foo", "", "$TITLE_JSON", Body, "\"Foo is down\""),
+        ("Foo", "", "$JSON", Body, "$JSON"),
+        ("a'; reboot #$(x)", "x y", "echo $NAME $TAGS $TAG2 $BODY $REASON", Command, "echo 'a'\\''; reboot #$(x)' 'x y' y $BODY $REASON"),
+        ("", "", "echo $NAME $STATUS", Command, "echo '' down"),
+    ] {
+        assert_eq!(fill(&late(named(name, tags)), template, place), filled, "{template}");
+    }
+}
+
+#[test]
+fn headers_are_latin_1_and_one_line() {
+    let header = |name: &str| Values::of(&late(named(name, "")), &attempt()).unwrap().header("x $NAME");
+    assert_eq!(header("bār"), b"x b&#257;r");
+    assert_eq!(header("½"), [b'x', b' ', 0xbd]);
+    assert_eq!(header("a\r\nB: c\0"), b"x a  B: c ");
+}
+
+#[test]
+fn the_last_ping_fills_body_and_exit_status() {
+    let mut check = named("Foo", "");
+    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", Some(3), b"a\xff\"\n$NAME"));
+    check.json = Some("{\"name\":\"Foo\"}".into());
+    let alert = late(check);
+    assert_eq!(fill(&alert, "$BODY|$EXITSTATUS|$JSON", Place::Body), "a\u{fffd}\"\n$NAME|3|{\"name\":\"Foo\"}");
+    assert_eq!(fill(&alert, "$BODY_JSON", Place::Body), "\"a\\ufffd\\\"\\n$NAME\"");
+    let alert = of_check(backup(), up("2026-11-20T01:45:00Z", "2026-11-20T01:55:00Z", Cause::Late, true));
+    assert_eq!(fill(&alert, "$STATUS $DOWNTIME", Place::Body), "up 600");
+}
+
+#[test]
+fn the_neutral_event_holds_all_but_what_lets_one_ping() {
+    let alert = late(backup());
+    let text = fill(&alert, "$EVENT_JSON", Place::Body);
+    assert!(!text.contains("6f3a0f6e"), "{text}");
+    let event: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(event["id"], "0a1b2c3d-1042");
+    assert_eq!((&event["event"], &event["cause"], &event["status"]), (&"down".into(), &"late".into(), &"down".into()));
+    assert_eq!(event["check"]["expected"], "every day at 03:30");
+    assert_eq!(event["check"]["tags"], serde_json::json!(["prod", "db"]));
+    assert_eq!(event["downtime"], serde_json::json!({ "from": "2026-11-20T01:45:00+00:00", "until": null, "seconds": 18_720 }));
+    assert_eq!(event["last_ping"]["duration"], 252);
+    assert_eq!(moment("2026-11-20T01:45:00Z"), alert.at);
+}

@@ -1,0 +1,210 @@
+//! The sentences, as somebody reads them at night.
+
+use super::sample::{attempt, backup, brief, down, exit, failed, flip, moment, of_check, ping, told, told_at, up};
+use crate::channel::alert::{Alert, Also, Facts, News};
+use crate::channel::render::{Dialect, Limit, Show, Unit, plainest, text};
+use crate::domain::flip::Cause;
+use crate::domain::ping::Kind;
+use crate::domain::status::Status;
+
+const LONG: Limit = Limit(100_000, Unit::Bytes);
+
+fn whole(alert: &Alert) -> String {
+    text(alert, &attempt(), Dialect::Plain, Show::ALL, LONG)
+}
+
+fn head(alert: &Alert) -> String {
+    format!("{} {}\n{}", alert.severity.emoji(), alert.title, alert.lead)
+}
+
+#[test]
+fn a_message_says_what_why_since_when_and_what_the_job_wrote() {
+    assert_eq!(
+        whole(&failed()),
+        "🔴 Nightly backup failed with exit status 3\n\
+         It reported exit status 3 at 03:34 (Europe/Riga), 4 min 12 s after it started.\n\
+         \n\
+         Runs on nas.\n\
+         If it fails: mount /backup.\n\
+         \n\
+         Project: Home\n\
+         Tags: prod, db\n\
+         Schedule: every day at 03:30 (Europe/Riga), 15 minutes of grace\n\
+         Last ping: 03:34, exit status 3, took 4 min 12 s, from 192.0.2.7\n\
+         Last success: yesterday 03:31\n\
+         Failures in a row: 2\n\
+         Pings: 412\n\
+         \n\
+         Also down: db-dump and 2 more.\n\
+         \n\
+         The last lines it sent:\n\
+         copying <a>\n\
+         error: no space left on device\n\
+         \n\
+         https://overdue.example.org/cloaked/9e59d6b2a2d9a0d6d2d5d6f8b5bbd6a1f2b3c4d5/"
+            .replace("9e59d6b2a2d9a0d6d2d5d6f8b5bbd6a1f2b3c4d5", &backup_key())
+    );
+}
+
+fn backup_key() -> String {
+    crate::domain::ids::UniqueKey::of(backup().uuid).to_string()
+}
+
+#[test]
+fn every_cause_has_its_sentence() {
+    let at = "2026-11-20T01:45:00Z";
+    for (cause, words) in [
+        (
+            Cause::Late,
+            "🔴 Nightly backup is down\nIt was expected at 03:30 and had until 03:45 to report (Europe/Riga). No success signal has come since \
+             yesterday 03:31.",
+        ),
+        (
+            Cause::Overrun,
+            "🔴 Nightly backup does not finish\nIt started at 03:30 and has not reported an end within 15 minutes (Europe/Riga).",
+        ),
+        (Cause::Fail, "🔴 Nightly backup failed\nIt reported a failure at 03:45 (Europe/Riga), 4 min 12 s after it started."),
+        (
+            exit(1),
+            "🔴 Nightly backup failed with exit status 1\nIt reported exit status 1 at 03:45 (Europe/Riga), 4 min 12 s after it started.",
+        ),
+        (
+            Cause::Keyword,
+            "🔴 Nightly backup failed\nIt reported at 03:45 (Europe/Riga), 4 min 12 s after it started, and a word that means failure was in it.",
+        ),
+        (
+            Cause::NoKeyword,
+            "🔴 Nightly backup failed\nIt reported at 03:45 (Europe/Riga), 4 min 12 s after it started, and no word that means success was in \
+             it.",
+        ),
+        (
+            Cause::Edited,
+            "🔴 Nightly backup is down\nIts settings were changed, and by the new ones it had until 03:45 to report (Europe/Riga). No success \
+             signal has come since yesterday 03:31.",
+        ),
+        (Cause::Unknown, "🔴 Nightly backup is down\nIt changed at 03:45 (Europe/Riga); why was not recorded."),
+    ] {
+        assert_eq!(head(&of_check(backup(), down(at, cause))), words);
+    }
+}
+
+#[test]
+fn what_else_is_known_of_a_change_is_said() {
+    let at = "2026-11-20T01:45:00Z";
+    let also = Also {
+        up_since: Some(moment("2026-11-20T01:40:00Z")),
+        changes: Some((9, moment("2026-11-19T12:05:00Z"))),
+        window: Some("Patch day".into()),
+        away: Some((moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"))),
+    };
+    let alert = of_check(backup(), News::Down { flip: flip(at, Status::Down, Cause::Late), also });
+    assert!(
+        alert.lead.ends_with(
+            "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. The maintenance window “Patch day” held this back. \
+             overdue took no pings from 01:10 until 07:42, so its ping may have been lost."
+        ),
+        "{}",
+        alert.lead
+    );
+}
+
+#[test]
+fn an_end_says_how_long_it_was() {
+    let (from, until) = ("2026-11-20T01:45:00Z", "2026-11-20T06:57:00Z");
+    assert_eq!(
+        head(&of_check(backup(), up(from, until, Cause::Late, true))),
+        "🟢 Nightly backup is up again\n\
+         It was down for 5 h 12 min, from 03:45 until 08:57 (Europe/Riga). Reason: no success signal came in time."
+    );
+    assert_eq!(
+        head(&of_check(backup(), up("2026-11-20T01:45:10Z", "2026-11-20T01:45:50Z", exit(1), false))),
+        "🟢 Nightly backup is up again\n\
+         It was down for 40 seconds, from 03:45:10 until 03:45:50 (Europe/Riga); this channel could not be reached earlier. Reason: it \
+         reported exit status 1."
+    );
+    let closed = News::Closed { at: moment(until), why: "it was deleted" };
+    assert_eq!(
+        head(&of_check(backup(), closed)),
+        "🔔 Nightly backup is watched no more\nIt was down, and it was deleted at 08:57 (Europe/Riga)."
+    );
+}
+
+#[test]
+fn several_checks_are_named_in_one_message() {
+    let at = "2026-11-20T01:45:00Z";
+    let briefs = |count: usize| (0..count).map(|number| brief(&format!("job {number}"), at, Cause::Late)).collect::<Vec<_>>();
+    let digest = told(Facts::Digest { down: briefs(2), up: briefs(1) });
+    assert_eq!(
+        whole(&digest),
+        "🔴 2 checks went down, 1 is up again\n\
+         \n\
+         Down:\n\
+         • job 0 (no signal since yesterday 03:31)\n\
+         • job 1 (no signal since yesterday 03:31)\n\
+         \n\
+         Up again:\n\
+         • job 0"
+    );
+    assert_eq!(told(Facts::Digest { down: vec![], up: briefs(2) }).title, "2 checks are up again");
+    assert_eq!(told(Facts::Digest { down: briefs(1), up: vec![] }).title, "1 check went down");
+    let (from, until) = (moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"));
+    assert_eq!(
+        whole(&told(Facts::Away { from, until, checks: briefs(2) })),
+        "⚠️ 2 checks may have missed their reports\n\
+         overdue was not running from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. These checks fell due in that time and have not \
+         reported since. Their pings may have been lost.\n\
+         \n\
+         Checks:\n\
+         • job 0 (no signal since yesterday 03:31)\n\
+         • job 1 (no signal since yesterday 03:31)"
+    );
+    let now = "2026-11-20T10:45:00Z";
+    assert_eq!(
+        head(&told_at(Facts::Still(briefs(1)), now)),
+        "🔴 job 0 is still down, for 9 hours, since 03:45\nReason: no success signal came in time."
+    );
+    assert_eq!(
+        whole(&told_at(Facts::Still(briefs(2)), now)),
+        "🔴 2 checks are still down\n\nDown:\n• job 0 (for 9 hours, since 03:45)\n• job 1 (for 9 hours, since 03:45)"
+    );
+    // As many as fit are named; the rest are counted.
+    let many = told(Facts::Digest { down: briefs(1_000), up: vec![] });
+    let cut = text(&many, &attempt(), Dialect::Plain, Show::ALL, Limit(500, Unit::Chars));
+    assert!(cut.starts_with("🔴 1000 checks went down\n") && cut.contains("• job 3 (") && cut.contains("\nand 99"), "{cut}");
+}
+
+#[test]
+fn a_phone_gets_one_line() {
+    assert_eq!(
+        of_check(backup(), down("2026-11-20T01:45:00Z", Cause::Late)).short,
+        "DOWN: Nightly backup. Expected 03:30, nothing by 03:45 (Europe/Riga)."
+    );
+    assert_eq!(plainest(&failed()), "Nightly backup failed with exit status 3: it reported exit status 3");
+    let up = of_check(backup(), up("2026-11-20T01:45:00Z", "2026-11-20T06:57:00Z", Cause::Late, true));
+    assert_eq!(up.short, "UP: Nightly backup. It was down for 5 h 12 min, from 03:45 until 08:57.");
+}
+
+#[test]
+fn a_possible_repeat_is_marked() {
+    let attempt = crate::channel::Attempt { doubtful: true, ..attempt() };
+    let text = text(&failed(), &attempt, Dialect::Plain, Show::ALL, LONG);
+    assert!(text.contains("\n\n(This may be a repeat: it is not known whether an earlier try arrived.)\n\n"), "{text}");
+}
+
+#[test]
+fn nobody_reads_what_would_let_him_ping() {
+    for (_, alert) in super::sample::every_event() {
+        assert!(!format!("{}{}", whole(&alert), alert.short).contains("6f3a0f6e"));
+    }
+}
+
+#[test]
+fn a_long_output_is_shown_from_its_end() {
+    let mut check = backup();
+    let body = (0..5_000).map(|line| format!("line {line} ž\n")).collect::<String>();
+    check.last_ping = Some(ping(Kind::Fail, "2026-11-20T01:34:05Z", None, body.as_bytes()));
+    let alert = of_check(check, down("2026-11-20T01:34:05Z", Cause::Fail));
+    let shown = whole(&alert);
+    assert!(shown.contains("line 4999 ž") && !shown.contains("line 4800 ") && shown.contains("The last lines it sent:\n…"), "{shown}");
+    assert!(alert.output.unwrap().text.len() <= 10_000);
+}

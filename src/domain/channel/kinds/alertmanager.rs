@@ -1,0 +1,30 @@
+//! Channels that keep alerts in a Prometheus Alertmanager.
+
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
+
+pub(in crate::domain::channel) static ALERTMANAGER: ChannelKind = ChannelKind {
+    name: "alertmanager",
+    title: "Alertmanager",
+    class: Class::Incident,
+    fields: &[
+        Field::required("url", Form::Url, "Alertmanager"),
+        Field::optional("user", Form::Line(200), "user name"),
+        Field::optional("password", Form::Secret(200), "its password"),
+        Field::optional("token", Form::Secret(1_000), "bearer token, in place of both"),
+        Field::optional("label.NAME", Form::Label, "a label of every alert"),
+    ],
+    guide: "url is the address of Alertmanager, without /api. An alert is sent again every minute while a check is down, and resolves \
+        when it is up.",
+    example: &[("url", "http://127.0.0.1:9093")],
+    rule,
+    ..ChannelKind::BASE
+};
+
+fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
+    let user = settings.has_key("user");
+    match () {
+        () if settings.has_key("token") && user => Err("there are a token and a user; give one of them"),
+        () if user != settings.has_key("password") => Err("user and password belong together; give both or none"),
+        () => Ok(()),
+    }
+}

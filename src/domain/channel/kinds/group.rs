@@ -1,0 +1,13 @@
+//! Channels that stand for several others.
+
+use crate::domain::channel::{ChannelKind, Class, Field, Form};
+
+pub(in crate::domain::channel) static GROUP: ChannelKind = ChannelKind {
+    name: "group",
+    title: "Group",
+    class: Class::Group,
+    fields: &[Field::required("channels", Form::List(20), "names or UUIDs of channels of the same project")],
+    guide: "What is told to a group is told to each of its channels, by their own settings. A group in a group is left out.",
+    example: &[("channels", "ops mail,phone")],
+    ..ChannelKind::BASE
+};

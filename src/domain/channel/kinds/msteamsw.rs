@@ -1,0 +1,14 @@
+//! Channels that post to a workflow of Microsoft Teams.
+
+use crate::domain::channel::{ChannelKind, Field, Form};
+
+pub(in crate::domain::channel) static MSTEAMSW: ChannelKind = ChannelKind {
+    name: "msteamsw",
+    title: "Microsoft Teams",
+    aliases: &["teams"],
+    fields: &[Field::required("url", Form::SecretUrl, "URL of the workflow")],
+    guide: "In Teams: the channel's menu, Workflows, 'Send webhook alerts to a channel' (post to a channel when a webhook request is \
+        received); copy the URL at the end. Old webhook.office.com URLs of connectors no longer work.",
+    example: &[("url", "https://example.webhook.powerplatform.example/workflows/abc")],
+    ..ChannelKind::BASE
+};

@@ -1,0 +1,32 @@
+//! Channels that write to a chat of Telegram.
+
+use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK};
+
+pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
+    name: "telegram",
+    title: "Telegram",
+    fields: &[
+        Field::required("token", Form::Secret(200), "token of the bot"),
+        Field::required("chat", Form::Line(100), "id of the chat, or @name of a channel"),
+        Field::optional("thread", Form::Number(1, 2_147_483_647), "id of the topic in a group that has topics"),
+        Field::optional("silent-up", Form::Flag, "on: no sound when a check is up again"),
+        Field::preset("api", Form::Url, "https://api.telegram.org", "server of the Bot API"),
+    ],
+    guide: "Write /newbot to @BotFather to get the token. Write anything to the new bot, or add it to a group, then open \
+        https://api.telegram.org/botTOKEN/getUpdates: chat is the id there (groups have a minus before it). A public channel can be \
+        given as @name.",
+    example: &[("token", "123456:AbC-dEf_GhI"), ("chat", "-1001234567890")],
+    rule,
+    ..ChannelKind::BASE
+};
+
+fn rule(settings: &ChannelSettings) -> Result<(), &'static str> {
+    // It becomes a part of a URL.
+    let is_token = |token: &str| token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-".contains(&byte));
+    match settings.get("token") {
+        // The mask of one that is stored.
+        Some(MASK) | None => Ok(()),
+        Some(token) if is_token(token) => Ok(()),
+        Some(_) => Err("token is not one that @BotFather gave; give digits, a colon and letters"),
+    }
+}
