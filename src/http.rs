@@ -30,6 +30,7 @@ use crate::accept::{accept, stopped};
 use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
+pub use api::shown_checks;
 use client::Client;
 use outgoing::Outgoing;
 use places::{Line, Places};

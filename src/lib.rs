@@ -1,5 +1,5 @@
 //! overdue notices when a scheduled job did not report: jobs ping a URL, a check that misses its deadline goes late, then down, and the
-//! Management API v3 manages it all. One process, one database file. It sends no alerts yet.
+//! Management API v3 manages it all. One process, one database file. It tells people and programs by thirty kinds of channel.
 //!
 //! # The house
 //!
@@ -11,6 +11,7 @@
 //! | 7 | [`serve`] | opens the engine, starts the doors, drains them in order at SIGTERM |
 //! | 6 | [`http`], [`smtp`], [`admin`] | the doors: raw input becomes a domain type or a refusal |
 //! | 5 | [`manage`] | projects, keys, channels and checks: found, made, changed, removed; their names and secrets are drawn here |
+//! | 5 | [`notify`] | who should know is told: what waits in the outbox is sent, and what has come of it is reported |
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`] | what the doors share: accepting connections, the threads that run those of HTTP, and the threads for what takes long |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
 //! | 3 | [`store`] | the database file (redb and MessagePack stop here) |
@@ -37,6 +38,8 @@
 //! | Who may do what with which key? | `http::api::auth` |
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
+//! | Who is told of a flip, and when? | `engine::apply::alert`; what holds it back: `Held` in [`domain::alert`] |
+//! | What is sent next, and when is it tried again? | `notify::plan` |
 //! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | How is a schedule read? | [`domain::schedule`] |
@@ -77,6 +80,7 @@ pub mod engine;
 pub mod http;
 mod log_limit;
 pub mod manage;
+pub mod notify;
 pub mod outbound;
 pub mod random;
 pub mod serve;

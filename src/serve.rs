@@ -19,8 +19,10 @@ use crate::admin;
 use crate::blocking_threads::BlockingThreads;
 use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
+use crate::domain::timezone::Timezone;
 use crate::engine::{self, Ended, Handle, Writer};
-use crate::http::{ApiRate, BaseUrl};
+use crate::http::{self, ApiRate, BaseUrl};
+use crate::notify;
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::random::Random;
 use crate::smtp::address::Domain;
@@ -68,6 +70,10 @@ pub struct Config {
     pub mail: Option<Mail>,
     /// What is sent to others, and how.
     pub outbound: OutboundConfig,
+    /// The zone of times in alerts; `None`: the machine's.
+    pub zone: Option<Timezone>,
+    /// See [`engine::Config`].
+    pub holds_after_outage: bool,
     /// What is logged.
     pub log: LevelFilter,
 }
@@ -95,23 +101,29 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let _log = Log::begin(config.log).map_err(ServeError::System)?;
     open_files::raise();
     // A file that a flag names and that cannot be read is told before anything is made.
-    Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
+    let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(ServeError::System)?;
     signals::outlive(&runtime).map_err(ServeError::System)?;
     // Before the database: a start that fails for a port makes none.
     let doors = runtime.block_on(Doors::bind(&config))?;
     let engine = engine::Config::new(Medium::Directory(config.data.clone()), config.ping_body_limit);
-    let engine = engine::Config { progress: progress::told(), ..engine };
+    let engine = engine::Config { progress: progress::told(), holds_after_outage: config.holds_after_outage, ..engine };
     let (handle, writer) = engine::open(engine).map_err(ServeError::Store)?;
     warn_of_open_directory(&config.data);
     let ended = run_writer(writer).map_err(ServeError::System)?;
-    let served = runtime.block_on(serve(config, doors, handle, ended));
+    let served = runtime.block_on(serve(config, doors, handle, outbound, ended));
     // Reads that block are not waited for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot::Receiver<Ended>) -> Result<(), ServeError> {
+async fn serve(
+    config: Config,
+    doors: Doors,
+    handle: Handle,
+    outbound: Outbound,
+    mut ended: oneshot::Receiver<Ended>,
+) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::System)?;
     let admin = admin::Socket::bind(&config.data).map_err(ServeError::Admin)?;
     if handle.is_new() {
@@ -125,6 +137,13 @@ async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot:
     let cores = available_parallelism().map_or(1, NonZero::get);
     let threads = ConnectionThreads::start(cores, &handle).map_err(ServeError::System)?;
     let blocking = BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?;
+    let telling = notify::Config {
+        outbound,
+        zone: config.zone.clone().unwrap_or_else(machine_zone),
+        host: doors.base_url.host().into(),
+        show: http::shown_checks(doors.base_url.clone(), handle.clone()),
+    };
+    let told = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
     let mut doors = doors.serve(admin, &handle, config, threads, blocking, &stopped);
     tell_supervisor(NotifyState::Ready);
 
@@ -139,7 +158,7 @@ async fn serve(config: Config, doors: Doors, handle: Handle, mut ended: oneshot:
     tell_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
     let stopping = async {
-        close(doors).await;
+        close(doors, told).await;
         match failure {
             Some(error) => Err(error),
             None => finish(&handle, ended).await,
@@ -162,8 +181,12 @@ fn run_writer(writer: Writer) -> io::Result<oneshot::Receiver<Ended>> {
 }
 
 /// Waits for the doors, so that whatever they took in reaches the writer and is answered.
-async fn close(mut doors: JoinSet<()>) {
-    let closed = async { while doors.join_next().await.is_some() {} };
+async fn close(mut doors: JoinSet<()>, told: oneshot::Receiver<()>) {
+    let closed = async {
+        while doors.join_next().await.is_some() {}
+        // What is being sent is reported by the same writer.
+        let _ = told.await;
+    };
     if timeout(DOORS_TIME, closed).await.is_err() {
         tracing::warn!("what the doors did not finish in time is dropped");
     }
@@ -185,6 +208,13 @@ fn warn_of_open_directory(directory: &Path) {
     if open {
         tracing::warn!("others can enter the data directory {}: run chmod 700 on it", directory.display());
     }
+}
+
+/// The zone that the machine is set to, if it is one that we know; else UTC.
+fn machine_zone() -> Timezone {
+    let link = std::fs::read_link("/etc/localtime").ok();
+    let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
+    name.and_then(|name| Timezone::parse(name).ok()).unwrap_or_else(Timezone::utc)
 }
 
 /// Tells a supervisor such as systemd, if there is one.
@@ -212,6 +242,8 @@ mod tests {
             ping_body_limit: 0,
             mail: None,
             outbound: OutboundConfig::default(),
+            zone: None,
+            holds_after_outage: true,
             log: LevelFilter::OFF,
         };
         let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
@@ -220,7 +252,8 @@ mod tests {
         tell.send(Ended::Panicked).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let doors = runtime.block_on(Doors::bind(&config)).unwrap();
-        assert!(matches!(runtime.block_on(serve(config, doors, handle.clone(), ended)), Err(ServeError::Panicked)));
+        let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).unwrap();
+        assert!(matches!(runtime.block_on(serve(config, doors, handle.clone(), outbound, ended)), Err(ServeError::Panicked)));
         handle.close();
     }
 }

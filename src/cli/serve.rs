@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
 use super::shared::{ANY_U32, number};
+use crate::domain::timezone::Timezone;
 use crate::http::{ApiRate, BaseUrl};
 use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
@@ -52,6 +53,15 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
 
+    /// Time zone of the times in alerts about checks that have none of their own [default: the machine's, else UTC]
+    #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE", value_parser = zone, help_heading = "Alerts")]
+    time_zone: Option<Timezone>,
+
+    /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
+    /// again) or at-once
+    #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = after_outage, help_heading = "Alerts")]
+    after_outage: AfterOutage,
+
     #[command(flatten)]
     outbound: OutboundFlags,
 }
@@ -73,6 +83,25 @@ struct MailArgs {
     /// PEM file of the certificate's private key
     #[arg(long, env = "OVERDUE_SMTP_TLS_KEY", value_name = "FILE", requires = "smtp_tls_cert")]
     smtp_tls_key: Option<PathBuf>,
+}
+
+fn zone(text: &str) -> Result<Timezone, &'static str> {
+    Timezone::parse(text).map_err(|_| "give a time zone such as Europe/Riga or UTC")
+}
+
+/// What becomes of alerts after an outage.
+#[derive(Clone, Copy)]
+enum AfterOutage {
+    Hold,
+    AtOnce,
+}
+
+fn after_outage(text: &str) -> Result<AfterOutage, &'static str> {
+    match text {
+        "hold" => Ok(AfterOutage::Hold),
+        "at-once" => Ok(AfterOutage::AtOnce),
+        _ => Err("give hold or at-once"),
+    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -100,6 +129,8 @@ impl ServeArgs {
             connections_per_address: self.connections_per_address as usize,
             mail: self.mail.config(),
             outbound: self.outbound.config()?,
+            zone: self.time_zone,
+            holds_after_outage: matches!(self.after_outage, AfterOutage::Hold),
             log: self.log,
         })
     }

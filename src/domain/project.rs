@@ -271,6 +271,13 @@ pub struct Channel {
     pub health: ChannelHealth,
 }
 
+impl Channel {
+    /// Whether this is its name, or its UUID in lower case.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,8 +27,13 @@ const DELIVERIES_AT_ONCE: usize = 1000;
 impl Handle {
     /// The newest pings of a check, newest first: up to its log limit, and never more than 1000.
     pub fn pings(&self, check: &Check) -> Result<Vec<Ping>, StoreError> {
+        self.last_pings(check, MOST_LISTED)
+    }
+
+    /// The newest pings of a check, newest first: at most `most` of those within its log limit.
+    pub fn last_pings(&self, check: &Check, most: u64) -> Result<Vec<Ping>, StoreError> {
         let state = &check.state;
-        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(MOST_LISTED)) + 1;
+        let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(most)) + 1;
         self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 

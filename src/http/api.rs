@@ -25,6 +25,7 @@ use hyper::{Method, Request};
 
 use super::client::Client;
 use super::reply::{self, Fault, Reply};
+use super::request::BaseUrl;
 use super::route::{Endpoint, Resource, Route, Version};
 use super::{Config, Door, body};
 use crate::domain::check::{Check, Settings};
@@ -35,7 +36,7 @@ use crate::store::StoreError;
 use auth::Caller;
 use check_fields::{CheckFields, Document, FieldError};
 use etag::tagged;
-use view::View;
+use view::{Members, View};
 
 /// Bytes of a request body; more are answered 413.
 const BODY_BYTES: usize = 1 << 20;
@@ -241,4 +242,15 @@ impl From<FieldError> for Fault {
     fn from(error: FieldError) -> Self {
         Self::BadRequest(error.to_string().into())
     }
+}
+
+/// Shows checks as a key that may read and write sees them.
+pub fn shown_checks(base_url: BaseUrl, handle: Handle) -> Box<dyn Fn(&Check) -> String + Send> {
+    let view = View { base_url, version: Version::V3, read_only: false };
+    Box::new(move |check| {
+        let channels = handle.state().project(check.project).map(|project_state| project_state.channels.clone()).unwrap_or_default();
+        let mut out = String::new();
+        view.write_check(&mut out, check, Members::Read, &channels, handle.now());
+        out
+    })
 }

@@ -72,6 +72,16 @@ impl BaseUrl {
         &self.text
     }
 
+    /// The host of the URL, without its port.
+    pub fn host(&self) -> &str {
+        let rest = self.text.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match authority.split_once(']') {
+            Some((address, _)) => address.trim_start_matches('['),
+            None => authority.split(':').next().unwrap_or_default(),
+        }
+    }
+
     /// The path of the URL: empty, or beginning with a slash and ending without one.
     pub(crate) fn path(&self) -> &str {
         &self.path
@@ -108,6 +118,7 @@ mod tests {
             ("https://example.org/sub/", "https://example.org/sub", "/ping"),
         ] {
             let base: BaseUrl = text.parse().unwrap();
+            assert!(["localhost", "example.org"].contains(&base.host()));
             assert_eq!((base.as_str(), base.inner_path("/sub/ping")), (kept, inner));
             assert_eq!(base.inner_path("/subject"), "/subject");
         }

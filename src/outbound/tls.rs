@@ -24,6 +24,11 @@ const REREAD: Duration = Duration::from_secs(600);
 pub struct CertificatePin([u8; 32]);
 
 impl CertificatePin {
+    /// The pin of this fingerprint.
+    pub fn from_bytes(fingerprint: [u8; 32]) -> Self {
+        Self(fingerprint)
+    }
+
     /// Reads `sha256:` and 64 hexadecimal digits. Colons between them are passed over, as in what `openssl x509 -fingerprint` prints.
     ///
     /// # Errors

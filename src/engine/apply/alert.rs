@@ -1,5 +1,6 @@
 //! What is to be told of flips, to whom; and what those who send have to say about it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::command::{Outcome, Refusal, Report, Sent};
@@ -109,7 +110,7 @@ impl WorkingState {
     fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
         let away = event == Event::Down && is_silent && self.was_away(check, at).is_some();
-        for channel in self.audience(check, event) {
+        for channel in self.audience(check, event).into_values() {
             let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
             self.queue(&channel, row, now);
         }
@@ -124,9 +125,20 @@ impl WorkingState {
         Outcome::Done
     }
 
-    /// The channels that are to be told of an event, each once.
-    fn audience(&self, check: &Check, event: Event) -> Vec<Arc<Channel>> {
-        self.state.channels_of(check).filter(|channel| channel.settings.takes(event)).cloned().collect()
+    /// The channels that are to be told of an event, each once: those of the check, those for every check, and the members of groups
+    /// among them.
+    fn audience(&self, check: &Check, event: Event) -> BTreeMap<ChannelId, Arc<Channel>> {
+        let own = self.state.channels_of(check);
+        let channels = self.state.project(check.project).map(|project_state| &project_state.channels);
+        let all = || channels.into_iter().flat_map(BTreeMap::values);
+        let asked = own.chain(all().filter(|channel| channel.settings.common().every)).collect::<Vec<_>>();
+        let named = asked.iter().flat_map(|channel| channel.settings.members());
+        let members = named.flat_map(|name| all().filter(move |channel| channel.is_called(name)));
+        let mut audience = BTreeMap::new();
+        for channel in asked.iter().copied().chain(members).filter(|channel| channel.settings.takes(event)) {
+            audience.insert(channel.id, Arc::clone(channel));
+        }
+        audience
     }
 
     fn next_delivery(&mut self) -> DeliveryNumber {
@@ -181,7 +193,7 @@ impl WorkingState {
         }
         if check.state.telling == Telling::Told {
             let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
-            for channel in self.audience(check, Event::Closed) {
+            for channel in self.audience(check, Event::Closed).into_values() {
                 let row = OutboxRow { gone: Some(Box::new(gone.clone())), ..self.row(channel.id, check, Event::Closed, now, now) };
                 self.queue(&channel, row, now);
             }

@@ -1,0 +1,205 @@
+//! Whoever should know is told: what waits in the outbox is sent, and what has come of it is reported.
+//!
+//! The [plan](self) says what is sent next, `facts` gathers what there is to say, `sending` sends it through [`Outbound`]. All of it runs
+//! on one thread of its own. An attempt is written down before it begins and when it has ended: after a crash what was under way is sent
+//! again, and says that it may be a repeat.
+
+mod facts;
+mod plan;
+mod rules;
+mod sending;
+mod sustain;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::{self, JoinError, JoinSet, LocalSet};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::domain::check::Check;
+use crate::domain::ids::DeliveryNumber;
+use crate::domain::timezone::Timezone;
+use crate::engine::Handle;
+use crate::engine::command::{Command, Outcome, Report};
+use crate::outbound::Outbound;
+use plan::{Done, Job, JobId, Now, Plan, Step};
+use rules::Rules;
+use sending::Sender;
+
+/// How long what is under way may take when the server stops.
+const STOP_TIME: Duration = Duration::from_secs(5);
+/// How long nothing is tried when the writer takes nothing.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Attempts that begin, or end, in one command: a digest has thousands of them, and pings go in between.
+const AT_ONCE: usize = 256;
+/// The longest wait without looking at the time, since clocks are set.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the notifier is told once, at start.
+pub struct Config {
+    /// How it reaches others.
+    pub outbound: Outbound,
+    /// The zone of times in messages, unless a check or a channel has its own.
+    pub zone: Timezone,
+    /// The host by which the server is known.
+    pub host: String,
+    /// Shows a check as the API does, for templates that ask for it.
+    pub show: Box<dyn Fn(&Check) -> String + Send>,
+}
+
+/// Starts telling, until `stopped` holds true; the receiver tells when it has ended.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> std::io::Result<oneshot::Receiver<()>> {
+    let (tell, ended) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("notify".into()).spawn(move || {
+        let notifier = Notifier::new(handle, config);
+        LocalSet::new().block_on(&runtime, notifier.run(stopped));
+        // Nobody listens any more only when the process is about to end.
+        let _ = tell.send(());
+    })?;
+    Ok(ended)
+}
+
+/// A message that was sent, or whose sending panicked.
+type Ended = Result<(task::Id, Done), JoinError>;
+
+struct Notifier {
+    handle: Handle,
+    sender: Rc<Sender>,
+    plan: Plan,
+    under_way: JoinSet<Done>,
+    jobs: HashMap<task::Id, JobId>,
+    /// What could not be reported yet.
+    unreported: Vec<(JobId, Vec<Report>)>,
+}
+
+impl Notifier {
+    fn new(handle: Handle, config: Config) -> Self {
+        let sender = Rc::new(Sender::new(handle.clone(), config));
+        Self { handle, sender, plan: Plan::default(), under_way: JoinSet::new(), jobs: HashMap::new(), unreported: Vec::new() }
+    }
+
+    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        let sustained = tokio::task::spawn_local(sustain::run(Rc::clone(&self.sender)));
+        while !*stopped.borrow() {
+            let again = self.round().await;
+            tokio::select! {
+                () = self.handle.something_to_send() => {}
+                Some(ended) = self.under_way.join_next_with_id() => self.ended(ended),
+                () = sleep(again) => {}
+                _ = stopped.changed() => {}
+            }
+        }
+        sustained.abort();
+        let end = Instant::now() + STOP_TIME;
+        while let Ok(Some(ended)) = timeout_at(end, self.under_way.join_next_with_id()).await {
+            self.ended(ended);
+            self.report().await;
+        }
+        // What is let go of is known to have begun: the next start sends it again, and says so.
+    }
+
+    /// Reports, chooses and begins; how long there is nothing to do then.
+    async fn round(&mut self) -> Duration {
+        while let Some(trial) = self.handle.next_trial() {
+            let sender = Rc::clone(&self.sender);
+            tokio::task::spawn_local(async move { sender.try_channel(trial).await });
+        }
+        while let Some(ended) = self.under_way.try_join_next_with_id() {
+            self.ended(ended);
+        }
+        if !self.report().await {
+            return PAUSE;
+        }
+        let now = self.now();
+        let Step { jobs, reports, again, .. } = {
+            let state = self.handle.state();
+            let zone = &self.sender.zone;
+            self.plan.step(&state, |channel| Rules::of(channel, zone, now.wall), now)
+        };
+        if !reports.is_empty() && !self.submit(reports).await {
+            jobs.iter().for_each(|job| self.plan.settled(job.id));
+            return PAUSE;
+        }
+        if !jobs.is_empty() && !self.begin(jobs).await {
+            return PAUSE;
+        }
+        again.map_or(PATIENCE, |at| at.saturating_sub(self.now().uptime).min(PATIENCE))
+    }
+
+    fn now(&self) -> Now {
+        let reading = self.handle.clock().reading();
+        Now { wall: reading.now, uptime: reading.uptime }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let (task, done) = match ended {
+            Ok(sent) => sent,
+            // The hook has logged the panic.
+            Err(error) => (error.id(), Done::failed("sending it failed for a reason of our own, which the log tells")),
+        };
+        let Some(id) = self.jobs.remove(&task) else { return };
+        let Some(channel) = self.plan.channel_of(id) else { return };
+        let now = self.now();
+        let rules = Rules::of(&channel, &self.sender.zone, now.wall);
+        let reports = self.plan.done(id, done, &rules, now, self.handle.random());
+        self.unreported.push((id, reports));
+    }
+
+    /// Writes down what has come of messages; `false` if that cannot be written now.
+    async fn report(&mut self) -> bool {
+        while let Some((id, reports)) = self.unreported.pop() {
+            if !self.submit(reports.clone()).await {
+                self.unreported.push((id, reports));
+                return false;
+            }
+            self.plan.settled(id);
+        }
+        true
+    }
+
+    async fn submit(&self, reports: Vec<Report>) -> bool {
+        for report in reports {
+            // A channel that is to be disabled is so at once. What of its message follows is left out, which is as well.
+            for rows in report.rows.chunks(AT_ONCE) {
+                let report = Report { rows: rows.to_vec(), ..report.clone() };
+                if !matches!(self.handle.call(Command::ReportDeliveries(vec![report])).await, Ok(Ok(_))) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Writes down that these messages are sent, and sends them; `false` if that cannot be written now.
+    async fn begin(&mut self, jobs: Vec<Job>) -> bool {
+        let numbers: Vec<DeliveryNumber> = jobs.iter().flat_map(Job::numbers).collect();
+        let mut begun = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(AT_ONCE) {
+            match self.handle.call(Command::BeginDeliveries(numbers.to_vec())).await {
+                Ok(Ok(Outcome::Begun(rows))) => begun.extend(rows),
+                _ => {
+                    jobs.iter().for_each(|job| self.plan.settled(job.id));
+                    return false;
+                }
+            }
+        }
+        for mut job in jobs {
+            job.take_over(&begun);
+            if job.items.is_empty() {
+                self.plan.settled(job.id);
+                continue;
+            }
+            let sender = Rc::clone(&self.sender);
+            let id = job.id;
+            let task = self.under_way.spawn_local(async move { sender.send(&job).await });
+            self.jobs.insert(task.id(), id);
+        }
+        true
+    }
+}

@@ -1,0 +1,189 @@
+//! What there is to say about what is told, gathered when it is sent: nothing that is no longer true is told.
+
+use std::sync::Arc;
+
+use super::plan::{Item, Job};
+use super::sending::Sender;
+use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, News, PingFacts};
+use crate::channel::words;
+use crate::domain::alert::{Event, OutboxRow};
+use crate::domain::check::Check;
+use crate::domain::flip::{Cause, Flip};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::moment::Moment;
+use crate::domain::ping::{Kind, Ping};
+use crate::domain::project::Channel;
+use crate::domain::status::Status;
+
+/// Pings that are looked at for the last success and the start of a run.
+const LOOKED_AT: u64 = 30;
+/// Bytes of the end of a body that may be told. Mails are told whole up to as much.
+const BODY_BYTES: usize = 1 << 20;
+/// Other checks that are named.
+const MOST_NAMED: usize = 10;
+/// Checks of a digest that are looked up one by one. The rest is counted.
+const MOST_LOOKED_UP: usize = 100;
+
+impl Sender {
+    /// What a message tells.
+    pub(super) fn facts(&self, job: &Job) -> Facts {
+        match job.items.as_slice() {
+            [item] => self.one(&job.channel, item),
+            items => self.many(items),
+        }
+    }
+
+    fn one(&self, channel: &Channel, item: &Item) -> Facts {
+        let Item { row, untold, skipped, since } = item;
+        let flip = self.flip(row.flip).unwrap_or_else(|| unknown(row));
+        let check = self.handle.state().check(row.check).cloned();
+        let also = Also {
+            up_since: None,
+            changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
+            window: None,
+            away: if row.away { self.away(row) } else { None },
+        };
+        let news = match row.event {
+            Event::Up => {
+                let down = self.downtime(row, untold.as_deref());
+                News::Up { flip, down, told: untold.is_none(), also }
+            }
+            Event::Closed => News::Closed { at: row.at, why: if row.gone.is_some() { "it was deleted" } else { "it was paused" } },
+            _ => News::Down { flip, also },
+        };
+        let facts = match (&check, &row.gone) {
+            (Some(check), _) => self.check(channel, check, flip.at),
+            (None, Some(gone)) => CheckFacts::gone(&gone.name, gone.unique_key, &self.project_name(channel.project)),
+            (None, None) => CheckFacts::example(&self.project_name(channel.project)),
+        };
+        Facts::Check(Box::new(facts), news)
+    }
+
+    /// The flip by which the downtime began that has ended.
+    fn downtime(&self, up: &OutboxRow, untold: Option<&OutboxRow>) -> Flip {
+        let number = match untold {
+            Some(down) => Some(down.flip),
+            None => self.handle.flip(up.flip).ok().flatten().map(|logged| logged.previous),
+        };
+        number.and_then(|number| self.flip(number)).unwrap_or_else(|| unknown(untold.unwrap_or(up)))
+    }
+
+    fn flip(&self, number: FlipNumber) -> Option<Flip> {
+        // What cannot be read is told without.
+        self.handle.flip(number).ok().flatten().map(|logged| logged.flip)
+    }
+
+    /// The time without pings in which the one of this check may have been lost.
+    fn away(&self, row: &OutboxRow) -> Option<(Moment, Moment)> {
+        let state = self.handle.state();
+        let away = state.away.iter().rev().find(|away| away.from <= row.at)?;
+        Some((away.from, away.to))
+    }
+
+    fn project_name(&self, project: ProjectId) -> String {
+        self.handle.state().project(project).map_or_else(String::new, |project_state| project_state.project.name.as_str().into())
+    }
+
+    /// A check as it was when it flipped at `at`, as far as its log is kept.
+    fn check(&self, channel: &Channel, check: &Check, at: Moment) -> CheckFacts {
+        let pings = self.handle.last_pings(check, LOOKED_AT).unwrap_or_default();
+        let before = || pings.iter().filter(|ping| ping.at <= at);
+        let (others, others_down) = self.others_down(check);
+        CheckFacts {
+            uuid: check.uuid,
+            unique_key: crate::domain::ids::UniqueKey::of(check.uuid),
+            project: self.project_name(check.project),
+            settings: Arc::clone(&check.settings),
+            n_pings: check.state.n_pings,
+            failures: check.state.failures,
+            last_ping: before().next().map(|ping| self.ping(check, ping, &pings)),
+            last_success: before().find(|ping| ping.kind == Kind::Success).map(|ping| ping.at),
+            others_down,
+            others,
+            json: alert::wants_json(&channel.settings).then(|| (self.show)(check)),
+        }
+    }
+
+    fn ping(&self, check: &Check, ping: &Ping, pings: &[Ping]) -> PingFacts {
+        let started = pings.iter().find(|other| other.n < ping.n && other.kind == Kind::Start && other.rid == ping.rid);
+        let is_end = matches!(ping.kind, Kind::Success | Kind::Fail);
+        let mut body = self.handle.body(check, ping.n).ok().flatten().unwrap_or_default();
+        body.drain(..body.len().saturating_sub(BODY_BYTES));
+        PingFacts {
+            at: ping.at,
+            kind: ping.kind,
+            scheme: ping.origin.scheme,
+            exit: ping.exit,
+            from: ping.origin.remote_addr,
+            took: started.filter(|_| is_end).map(|start| ping.at.micros_since(start.at)).filter(|micros| *micros >= 0),
+            body,
+        }
+    }
+
+    /// How many other checks of the project are down, and the names of some.
+    fn others_down(&self, check: &Check) -> (usize, Vec<String>) {
+        let now = self.handle.clock().uptime();
+        let mut known = self.others.borrow_mut();
+        let down = known.get(check.project, now, || {
+            let state = self.handle.state();
+            let down = state.checks_of(check.project).filter(|check| check.state.status == Status::Down);
+            down.map(|check| (check.id, Arc::clone(&check.settings))).collect()
+        });
+        let others = || down.iter().filter(|(id, _)| *id != check.id);
+        (others().count(), others().take(MOST_NAMED).map(|(_, settings)| words::name(settings)).collect())
+    }
+
+    fn many(&self, items: &[Item]) -> Facts {
+        let (mut down, mut up) = (Vec::new(), Vec::new());
+        for (place, item) in items.iter().enumerate() {
+            let brief = self.brief(item, place < MOST_LOOKED_UP);
+            if item.row.event == Event::Up { up.push(brief) } else { down.push(brief) }
+        }
+        let is_away = up.is_empty() && items.iter().all(|item| item.row.away);
+        match items.first().filter(|_| is_away).and_then(|item| self.away(&item.row)) {
+            Some((from, until)) => Facts::Away { from, until, checks: down },
+            None => Facts::Digest { down, up },
+        }
+    }
+
+    fn brief(&self, item: &Item, look_up: bool) -> Brief {
+        let row = &item.row;
+        let flip = if look_up { self.flip(row.flip) } else { None }.unwrap_or_else(|| unknown(row));
+        let check = self.handle.state().check(row.check).cloned();
+        let name = match (&check, &row.gone) {
+            (Some(check), _) => words::name(&check.settings),
+            (None, Some(gone)) => gone.name.to_string(),
+            (None, None) => String::new(),
+        };
+        Brief {
+            name,
+            project: check.as_ref().map_or_else(String::new, |check| self.project_name(check.project)),
+            since: flip.at,
+            cause: flip.cause,
+            last_success: check.and_then(|check| check.state.last_ping),
+        }
+    }
+}
+
+/// A flip of which no more is known than its row in the outbox says.
+fn unknown(row: &OutboxRow) -> Flip {
+    let (from, to) = if row.event == Event::Up { (Status::Down, Status::Up) } else { (Status::Up, Status::Down) };
+    Flip { at: row.at, from, to, cause: Cause::Unknown }
+}
+
+/// Which checks of a project are down, remembered for a moment: ten thousand messages in a row would count ten thousand checks each.
+#[derive(Default)]
+pub(super) struct OthersDown(Option<(ProjectId, std::time::Duration, Arc<[Down]>)>);
+
+/// A check that is down.
+type Down = (CheckId, Arc<crate::domain::check::Settings>);
+
+impl OthersDown {
+    fn get(&mut self, project: ProjectId, now: std::time::Duration, count: impl FnOnce() -> Arc<[Down]>) -> Arc<[Down]> {
+        const FRESH: std::time::Duration = std::time::Duration::from_millis(500);
+        match &self.0 {
+            Some((known, at, down)) if *known == project && now.saturating_sub(*at) < FRESH => Arc::clone(down),
+            _ => Arc::clone(&self.0.insert((project, now, count())).2),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which of the rows that wait for a channel make its next message.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::rules::Rules;
+use super::{GATHER, Item, Now, QUIET, Sending, Step};
+use crate::domain::alert::{Event, OutboxRow};
+use crate::domain::channel::Class;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
+use crate::domain::moment::Moment;
+use crate::engine::command::Sent;
+use crate::engine::state::State;
+
+/// Rows that are looked at for one message to people. What is beyond has its turn after it.
+const MOST_ROWS: usize = 10_000;
+
+/// What a message tells, and the rows that it makes needless.
+type Picked = (Vec<Item>, Vec<DeliveryNumber>);
+
+/// People are told what is true now: of each check its newest row. Of many checks there is one digest.
+pub(super) fn for_people(
+    state: &State,
+    channel: ChannelId,
+    rules: &Rules,
+    sending: &mut Sending,
+    now: Now,
+    step: &mut Step,
+) -> Option<Picked> {
+    let mut checks = BTreeMap::<CheckId, Vec<&Arc<OutboxRow>>>::new();
+    for row in state.outbox.of_channel(channel).take(MOST_ROWS) {
+        if sending.checks.contains(&row.check) || step.is_over(row) {
+            continue;
+        }
+        if is_over(row, rules, now) {
+            give_up(row, now, step)?;
+        } else {
+            checks.entry(row.check).or_default().push(row);
+        }
+    }
+    checks.retain(|check, _| match sending.is_calm(*check, now.uptime) {
+        Ok(()) => true,
+        Err(until) => {
+            step.again(until);
+            false
+        }
+    });
+    if rules.group_after.is_some_and(|most| checks.len() > most) {
+        let queued = || checks.values().flatten().map(|row| row.queued);
+        let age = |of: Moment| Duration::from_micros(now.wall.micros_since(of).max(0).unsigned_abs());
+        let (first, newest) = (age(queued().min()?), age(queued().max()?));
+        if newest < QUIET && first < GATHER {
+            step.again(now.uptime + (QUIET - newest).min(GATHER - first));
+            return None;
+        }
+    } else {
+        // The check that has waited longest.
+        let next = checks.iter().min_by_key(|(_, rows)| rows.first().map(|row| row.number)).map(|(check, _)| *check)?;
+        checks.retain(|check, _| *check == next);
+    }
+    let mut superseded = Vec::new();
+    let mut items: Vec<_> = checks.into_values().filter_map(|rows| collapsed(&rows, &mut superseded)).collect();
+    items.sort_by_key(|item| item.row.number);
+    Some((items, superseded))
+}
+
+/// Of what waits about one check, the newest counts.
+fn collapsed(rows: &[&Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<Item> {
+    let (newest, earlier) = rows.split_last()?;
+    superseded.extend(earlier.iter().map(|row| row.number));
+    // The downtime that has ended, if nobody can have been told of it.
+    let untold = if newest.event == Event::Up { earlier.last() } else { None };
+    let untold = untold.filter(|down| !down.may_have_arrived()).map(|down| Arc::clone(down));
+    let told_as_well = usize::from(untold.is_some());
+    let skipped = rows.iter().map(|row| usize::from(row.skipped)).sum::<usize>() + earlier.len() - told_as_well;
+    let since = rows.first().map_or(newest.at, |row| row.at);
+    Some(Item { row: Arc::clone(newest), untold, skipped, since })
+}
+
+/// Machines are told everything in order; keepers of incidents nothing that is over before they were told.
+pub(super) fn for_machines(
+    state: &State,
+    channel: ChannelId,
+    rules: &Rules,
+    sending: &Sending,
+    now: Now,
+    step: &mut Step,
+) -> Option<Picked> {
+    for row in state.outbox.of_channel(channel) {
+        if sending.checks.contains(&row.check) || step.is_over(row) {
+            continue;
+        }
+        if is_over(row, rules, now) {
+            give_up(row, now, step)?;
+            continue;
+        }
+        if rules.class == Class::Incident && row.event == Event::Down && !row.may_have_arrived() {
+            let end = state.outbox.of_pair(channel, row.check).find(|next| next.number > row.number);
+            if let Some(end) = end {
+                let sent = Sent::Superseded("it was over before it was told".into());
+                step.finish(channel, vec![row.number, end.number], sent);
+                continue;
+            }
+        }
+        let item = Item { row: Arc::clone(row), untold: None, skipped: row.skipped.into(), since: row.queued };
+        return Some((vec![item], Vec::new()));
+    }
+    None
+}
+
+/// It has waited for so long that it helps nobody any more.
+fn is_over(row: &OutboxRow, rules: &Rules, now: Now) -> bool {
+    now.wall.micros_since(row.queued) > i64::try_from(rules.give_up.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// `None`: there is enough to be reported, the rest has its turn after it.
+fn give_up(row: &OutboxRow, now: Now, step: &mut Step) -> Option<()> {
+    if step.reports.len() >= super::MOST_REPORTS {
+        step.again(now.uptime);
+        return None;
+    }
+    step.finish(row.channel, vec![row.number], Sent::Failed("the channel took nothing for too long".into()));
+    Some(())
+}

@@ -1,0 +1,452 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::alert::{ChannelHealth, Event};
+use crate::domain::channel::{ChannelKind, ChannelSettings};
+use crate::domain::ids::{FlipNumber, ProjectId};
+use crate::domain::project::{ChannelName, Project, ProjectName};
+use crate::engine::state::Change;
+
+const PEOPLE: Rules = Rules {
+    class: Class::People,
+    parallel: 1,
+    group_after: Some(5),
+    pace: None,
+    most_a_day: None,
+    quiet_until: None,
+    give_up: Duration::from_secs(7 * 86_400),
+};
+const MACHINE: Rules = Rules { class: Class::Machine, parallel: 8, group_after: None, give_up: Duration::from_secs(86_400), ..PEOPLE };
+const INCIDENT: Rules = Rules { class: Class::Incident, parallel: 4, ..MACHINE };
+const CHANNEL: ChannelId = ChannelId(2);
+
+/// A plan for one channel, the outbox that it reads, and a clock that is moved by hand.
+struct World {
+    rules: Rules,
+    state: State,
+    plan: Plan,
+    now: Now,
+    random: Random,
+    last: u64,
+    /// What was reported, in words.
+    told: Vec<String>,
+}
+
+impl World {
+    fn new(rules: Rules) -> Self {
+        let random = Random::seeded(1);
+        let mut state = State::default();
+        let name = ProjectName::parse("p").unwrap();
+        let project = Project { id: ProjectId(1), uuid: random.uuid(), name, check_limit: None, ping_log_limit: 1, badge_key: "b".into() };
+        state.apply(&Change::Project(Arc::new(project)));
+        let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap();
+        let health = ChannelHealth::default();
+        let name = ChannelName::parse("").unwrap();
+        let channel = Channel { id: CHANNEL, uuid: random.uuid(), project: ProjectId(1), name, settings, operator: true, health };
+        state.apply(&Change::Channel(Arc::new(channel)));
+        let now = Now { wall: Moment::from_secs(1_800_000_000), uptime: Duration::from_secs(100) };
+        Self { rules, state, plan: Plan::default(), now, random, last: 0, told: Vec::new() }
+    }
+
+    fn queue(&mut self, check: u64, event: Event) -> DeliveryNumber {
+        self.last += 1;
+        let number = DeliveryNumber(self.last);
+        let row = OutboxRow {
+            number,
+            channel: CHANNEL,
+            check: CheckId(check),
+            flip: FlipNumber(self.last),
+            event,
+            at: self.now.wall,
+            queued: self.now.wall,
+            attempts: 0,
+            begun: None,
+            interrupted: 0,
+            doubtful: false,
+            away: false,
+            skipped: 0,
+            gone: None,
+        };
+        self.state.apply(&Change::Queued(Arc::new(row)));
+        number
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now.uptime += Duration::from_millis(millis);
+        self.now.wall = self.now.wall.plus_micros(millis as i64 * 1000);
+    }
+
+    /// A step, of which all that it reports and begins is written down.
+    fn step(&mut self) -> (Vec<Job>, Option<u64>) {
+        let Step { jobs, reports, again, .. } = self.plan.step(&self.state, |_| self.rules, self.now);
+        self.apply(&reports);
+        for job in &jobs {
+            for number in job.numbers() {
+                let row = OutboxRow::clone(self.state.outbox.get(number).expect("it is not over"));
+                let row = OutboxRow { begun: Some(self.now.wall), attempts: row.attempts + 1, ..row };
+                self.state.apply(&Change::Queued(Arc::new(row)));
+            }
+        }
+        (jobs, again.map(|at| at.saturating_sub(self.now.uptime).as_millis() as u64))
+    }
+
+    fn apply(&mut self, reports: &[Report]) {
+        for report in reports {
+            for number in &report.rows {
+                let Some(row) = self.state.outbox.get(*number).cloned() else { continue };
+                self.told.push(format!("{} {:?}", number.0, report.sent).split(['(', ' ', '{']).take(2).collect::<Vec<_>>().join(" "));
+                match &report.sent {
+                    Sent::Later { doubtful, .. } => {
+                        let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
+                        self.state.apply(&Change::Queued(Arc::new(row)));
+                    }
+                    _ => self.state.apply(&Change::Unqueued(*number)),
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, job: &Job, verdict: Verdict) {
+        let done = Done { verdict, reason: "".into(), status: 0 };
+        let reports = self.plan.done(job.id, done, &self.rules, self.now, &self.random);
+        self.apply(&reports);
+        self.plan.settled(job.id);
+    }
+
+    /// What the messages of a step tell: check and event, `+` with a downtime that was not told.
+    fn tells(jobs: &[Job]) -> Vec<String> {
+        let item = |item: &Item| format!("{}{}{}", item.row.check.0, item.row.event.name(), if item.untold.is_some() { "+" } else { "" });
+        jobs.iter().map(|job| job.items.iter().map(item).collect::<Vec<_>>().join(" ")).collect()
+    }
+}
+
+const LATER: Verdict = Verdict::Later { after: None, doubtful: false };
+
+#[test]
+fn people_get_one_message_at_a_time_the_longest_waiting_first() {
+    let mut world = World::new(PEOPLE);
+    world.queue(9, Event::Down);
+    world.queue(3, Event::Down);
+    let (jobs, again) = world.step();
+    assert_eq!((World::tells(&jobs), again), (vec!["9down".to_owned()], None));
+    assert_eq!(World::tells(&world.step().0), [""; 0]);
+    world.done(&jobs[0], Verdict::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["3down"]);
+    world.done(&jobs[0], Verdict::Skipped);
+    assert_eq!(world.told, ["1 Delivered", "2 Skipped"]);
+}
+
+#[test]
+fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
+    // Rows before the message, what it tells, and how many changes it leaves out.
+    let (down, up) = (Event::Down, Event::Up);
+    for (events, told, skipped) in [
+        (&[down][..], "1down", 0),
+        (&[up], "1up", 0),
+        (&[down, up], "1up+", 0),
+        (&[up, down], "1down", 1),
+        (&[down, up, down], "1down", 2),
+        (&[down, up, down, up], "1up+", 2),
+    ] {
+        let mut world = World::new(PEOPLE);
+        events.iter().for_each(|event| drop(world.queue(1, *event)));
+        let (jobs, _) = world.step();
+        assert_eq!((World::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
+        world.done(&jobs[0], Verdict::Delivered);
+        assert!(world.state.outbox.is_empty() && world.told.len() == events.len(), "{:?}", world.told);
+    }
+}
+
+#[test]
+fn a_downtime_that_may_have_been_told_is_not_called_untold() {
+    let mut world = World::new(PEOPLE);
+    world.queue(1, Event::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], Verdict::Later { after: None, doubtful: true });
+    world.queue(1, Event::Up);
+    world.pass(10_000);
+    assert_eq!(World::tells(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
+    let mut world = World::new(PEOPLE);
+    for check in 1..=4 {
+        world.queue(check, Event::Down);
+    }
+    world.queue(5, Event::Down);
+    world.queue(6, Event::Down);
+    assert_eq!(world.step().1, Some(500));
+    for check in 7..=9 {
+        world.pass(400);
+        world.queue(check, Event::Down);
+        let expected = if check == 7 { Some(500) } else { Some(200) };
+        if check < 9 {
+            assert_eq!(world.step().1, expected);
+        }
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
+    world.queue(10, Event::Down);
+    world.done(&jobs[0], Verdict::Delivered);
+    assert_eq!(world.step().1, Some(10_000));
+    world.pass(10_000);
+    assert_eq!(World::tells(&world.step().0), ["10down"]);
+}
+
+#[test]
+fn a_digest_that_is_not_taken_is_made_anew() {
+    let mut world = World::new(PEOPLE);
+    (1..=6).for_each(|check| drop(world.queue(check, Event::Down)));
+    world.pass(1000);
+    let (jobs, _) = world.step();
+    world.queue(2, Event::Up);
+    world.done(&jobs[0], LATER);
+    world.pass(6001);
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["1down 3down 4down 5down 6down 2up+"]);
+}
+
+#[test]
+fn people_hear_of_one_check_six_times_an_hour() {
+    let mut world = World::new(PEOPLE);
+    for round in 0..6 {
+        world.queue(1, if round % 2 == 0 { Event::Down } else { Event::Up });
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], Verdict::Delivered);
+        world.pass(60_000);
+    }
+    world.queue(1, Event::Down);
+    world.queue(2, Event::Down);
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["2down"], "others are told meanwhile");
+    world.done(&jobs[0], Verdict::Delivered);
+    world.queue(1, Event::Up);
+    assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
+    world.pass(3_600_000 - 6 * 60_000);
+    assert_eq!(World::tells(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn machines_are_told_everything_in_order_and_eight_at_a_time() {
+    let mut world = World::new(MACHINE);
+    for check in 1..=10 {
+        world.queue(check, Event::Down);
+        world.queue(check, Event::Up);
+    }
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["1down", "2down", "3down", "4down", "5down", "6down", "7down", "8down"]);
+    world.done(&jobs[1], Verdict::Delivered);
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["2up"]);
+}
+
+#[test]
+fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
+    let mut world = World::new(MACHINE);
+    (1..=20).for_each(|check| drop(world.queue(check, Event::Down)));
+    let (jobs, _) = world.step();
+    for job in &jobs {
+        world.done(job, LATER);
+    }
+    // They fail together, which is one failure: five seconds, a fifth more or less.
+    let (jobs, again) = world.step();
+    assert!(jobs.is_empty() && again.is_some_and(|millis| (4000..=6000).contains(&millis)), "{again:?}");
+    for (least, most) in [(12_000, 18_000), (24_000, 36_000)] {
+        world.pass(again.unwrap_or_default().max(36_000));
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], LATER);
+        let again = world.step().1;
+        assert!(again.is_some_and(|millis| (least..=most).contains(&millis)), "{again:?}");
+    }
+    world.pass(36_000);
+    let (jobs, _) = world.step();
+    assert_eq!(jobs.len(), 1);
+    world.done(&jobs[0], Verdict::Delivered);
+    assert_eq!(world.step().0.len(), 8);
+}
+
+#[test]
+fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
+    for (after, least, most) in [(60, 60, 60), (1, 4, 6), (1_000_000, 21_600, 21_600)] {
+        let mut world = World::new(PEOPLE);
+        world.queue(1, Event::Down);
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], Verdict::Later { after: Some(Duration::from_secs(after)), doubtful: false });
+        let again = world.step().1.unwrap();
+        assert!((least * 1000..=most * 1000).contains(&again), "{after}: {again}");
+    }
+}
+
+#[test]
+fn a_channel_that_is_changed_is_tried_at_once() {
+    let mut world = World::new(PEOPLE);
+    world.queue(1, Event::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], LATER);
+    assert!(world.step().0.is_empty());
+    let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+    channel.settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    world.state.apply(&Change::Channel(Arc::new(channel)));
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
+    let mut world = World::new(INCIDENT);
+    for (check, end) in [(1, Event::Up), (2, Event::Closed)] {
+        world.queue(check, Event::Down);
+        world.queue(check, end);
+    }
+    world.queue(3, Event::Down);
+    assert_eq!(World::tells(&world.step().0), ["3down"]);
+    assert_eq!(world.told, ["1 Superseded", "2 Superseded", "3 Superseded", "4 Superseded"]);
+    // Begun, and nobody knows: both are sent, in order.
+    let mut world = World::new(INCIDENT);
+    world.queue(1, Event::Down);
+    let (jobs, _) = world.step();
+    world.done(&jobs[0], Verdict::Later { after: None, doubtful: true });
+    world.queue(1, Event::Up);
+    world.pass(7000);
+    let (jobs, _) = world.step();
+    assert_eq!(World::tells(&jobs), ["1down"]);
+    world.done(&jobs[0], Verdict::Delivered);
+    assert_eq!(World::tells(&world.step().0), ["1up"]);
+}
+
+#[test]
+fn what_has_waited_for_too_long_is_given_up() {
+    for (rules, days) in [(MACHINE, 1), (PEOPLE, 7)] {
+        let mut world = World::new(rules);
+        (1..=1200).for_each(|check| drop(world.queue(check, Event::Down)));
+        world.pass(days * 86_400_000 + 1);
+        world.queue(5000, Event::Down);
+        for _ in 0..3 {
+            assert!(world.told.len() < 1200);
+            world.step();
+        }
+        assert_eq!((world.told.len(), world.state.outbox.len()), (1200, 1));
+        assert!(world.told.iter().all(|told| told.ends_with("Failed")));
+    }
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let mut world = World::new(Rules { pace: Some(Pace { burst: 2, refill: Duration::from_secs(6) }), group_after: None, ..PEOPLE });
+    (1..=5).for_each(|check| drop(world.queue(check, Event::Down)));
+    for wait in [0, 0, 6001, 6001] {
+        world.pass(wait);
+        let (jobs, _) = world.step();
+        assert_eq!(jobs.len(), 1);
+        world.done(&jobs[0], Verdict::Delivered);
+    }
+    let (jobs, again) = world.step();
+    assert!(jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)), "{again:?}");
+}
+
+#[test]
+fn what_costs_money_is_sent_so_often_a_day() {
+    let mut world = World::new(Rules { most_a_day: Some(2), group_after: None, ..PEOPLE });
+    (1..=3).for_each(|check| drop(world.queue(check, Event::Down)));
+    for _ in 0..2 {
+        world.pass(3_600_000);
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], Verdict::Delivered);
+    }
+    // The day began with the first message, an hour ago.
+    assert_eq!(world.step(), (vec![], Some(82_800_000)));
+    world.pass(82_800_000);
+    assert_eq!(world.step().0.len(), 1);
+}
+
+#[test]
+fn quiet_hours_end_with_what_is_true_then() {
+    let mut world = World::new(PEOPLE);
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    world.queue(1, Event::Down);
+    assert_eq!(world.step(), (vec![], Some(60_000)));
+    world.pass(30_000);
+    world.queue(1, Event::Up);
+    assert_eq!(world.step().1, Some(30_000));
+    world.pass(30_000);
+    assert_eq!(World::tells(&world.step().0), ["1up+"]);
+}
+
+#[test]
+fn a_machine_that_refuses_is_asked_five_times_and_people_once() {
+    for (rules, asked) in [(MACHINE, 5), (PEOPLE, 1)] {
+        let mut world = World::new(rules);
+        world.queue(1, Event::Down);
+        let mut times = 0;
+        while !world.state.outbox.is_empty() {
+            let (jobs, _) = world.step();
+            if let Some(job) = jobs.first() {
+                times += 1;
+                world.done(job, Verdict::Refused);
+            }
+            world.pass(400_000);
+        }
+        assert_eq!(times, asked);
+    }
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        4 => Just(Verdict::Delivered),
+        1 => Just(Verdict::Skipped),
+        1 => Just(Verdict::Refused),
+        2 => any::<bool>().prop_map(|doubtful| Verdict::Later { after: None, doubtful }),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in whatever order: a check has one message under way at a time, rows are told in their order, each once, and in the
+    /// end nothing waits.
+    #[test]
+    fn everything_is_told_once_and_in_order(
+        rules in prop_oneof![Just(PEOPLE), Just(MACHINE), Just(INCIDENT)],
+        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), verdict()), 1..150),
+    ) {
+        let mut world = World::new(rules);
+        let (mut under_way, mut next_event) = (Vec::<Job>::new(), HashMap::new());
+        let mut told = HashMap::<CheckId, u64>::new();
+        let mut queued = 0;
+        for (what, check, index, verdict) in moves {
+            match what {
+                0 => {
+                    let event = next_event.entry(check).or_insert(Event::Down);
+                    let now = *event;
+                    *event = if now == Event::Down { Event::Up } else { Event::Down };
+                    world.queue(check, now);
+                    queued += 1;
+                }
+                1 if !under_way.is_empty() => {
+                    let job = under_way.remove(index.index(under_way.len()));
+                    world.done(&job, verdict);
+                }
+                _ => world.pass(check * 1000),
+            }
+            for job in world.step().0 {
+                for item in &job.items {
+                    let others = under_way.iter().flat_map(|job| &job.items);
+                    prop_assert!(others.clone().all(|other| other.row.check != item.row.check));
+                    let last = told.entry(item.row.check).or_default();
+                    prop_assert!(item.row.number.0 >= *last, "an older row after a newer one");
+                    *last = item.row.number.0;
+                }
+                under_way.push(job);
+            }
+            prop_assert!(under_way.len() <= rules.parallel && world.plan.under_way() == under_way.len());
+        }
+        for _ in 0..2000 {
+            under_way.drain(..).for_each(|job| world.done(&job, Verdict::Delivered));
+            world.pass(600_000);
+            under_way = world.step().0;
+        }
+        prop_assert!(world.state.outbox.is_empty(), "{} rows are left", world.state.outbox.len());
+        let over = world.told.iter().filter(|told| !told.ends_with("Later")).count();
+        prop_assert_eq!(over, queued);
+    }
+}

@@ -1,0 +1,292 @@
+//! Sends one message: its words, its requests one after the other, and what their answers mean.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Config;
+use super::facts::OthersDown;
+use super::plan::{Done, Job, Verdict};
+use crate::channel::alert::{CheckFacts, Facts, News, Scene};
+use crate::channel::answer::{CommandEnd, MailStage, Response};
+use crate::channel::{self, Alert, Answer, Attempt, Judged, Step, words};
+use crate::domain::channel::{ChannelSettings, GivenSettings};
+use crate::domain::check::Check;
+use crate::domain::moment::Moment;
+use crate::domain::project::Channel;
+use crate::domain::timezone::Timezone;
+use crate::engine::command::Command;
+use crate::engine::{Handle, Trial, Tried};
+use crate::outbound::{
+    CertificatePin, Ended, HttpRequest, MailError, MailStep, Outbound, OutgoingMail, Redirects, SendError, ShellCommand, Trust,
+};
+
+/// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
+const WITHIN: Duration = Duration::from_secs(15);
+const SLOW_WITHIN: Duration = Duration::from_secs(60);
+/// Requests for one message: joins, cancellations and plainer forms included.
+const MOST_STEPS: usize = 12;
+/// Bytes of a file that holds a secret.
+const MOST_SECRET: u64 = 64 << 10;
+/// How long whoever asked for a test waits.
+const TRIAL_TIME: Duration = Duration::from_secs(70);
+
+/// Sends messages. One for the whole notifier.
+pub(super) struct Sender {
+    pub(super) handle: Handle,
+    pub(super) zone: Timezone,
+    pub(super) show: Box<dyn Fn(&Check) -> String + Send>,
+    pub(super) others: RefCell<OthersDown>,
+    outbound: Outbound,
+    host: String,
+}
+
+/// What has come of the requests of a message.
+struct Told {
+    judged: Judged,
+    /// The last of them had gone out, so it may have arrived.
+    doubtful: bool,
+}
+
+impl Told {
+    fn later(error: String, doubtful: bool) -> Self {
+        Self { judged: Judged { verdict: channel::Verdict::Later { after: None }, error, status: 0 }, doubtful }
+    }
+}
+
+impl Sender {
+    pub(super) fn new(handle: Handle, config: Config) -> Self {
+        let Config { outbound, zone, host, show } = config;
+        Self { handle, zone, show, others: RefCell::default(), outbound, host }
+    }
+
+    /// Sends a message to the end.
+    pub(super) async fn send(&self, job: &Job) -> Done {
+        let Some(first) = job.items.first().map(|item| &item.row) else {
+            return Done { verdict: Verdict::Skipped, reason: "there is nothing to tell".into(), status: 0 };
+        };
+        let now = self.handle.now();
+        let instance = self.instance();
+        let alert = self.words(&job.channel, self.facts(job), now);
+        let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
+        let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
+        let is_up = first.event == crate::domain::alert::Event::Up;
+        let mut attempt = Attempt {
+            id: format!("{instance}-{}", first.number.0),
+            number: first.attempts,
+            at: now,
+            failing_since: job.channel.health.failing.as_ref().map(|(since, _)| *since),
+            doubtful: job.items.iter().any(|item| item.row.doubtful),
+            plain: false,
+            mail_id: if job.items.len() > 1 { format!("{instance}-{}", first.number.0) } else { mail_id(first.flip.0) },
+            mail_answers: if is_up && job.items.len() == 1 { previous() } else { None },
+            unsubscribe: None,
+        };
+        let Told { judged: Judged { verdict, error, status }, doubtful } = self.tell(&job.channel, &alert, &mut attempt).await;
+        let verdict = match verdict {
+            channel::Verdict::Delivered => Verdict::Delivered,
+            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => Verdict::Skipped,
+            channel::Verdict::Unsendable => Verdict::Refused,
+            channel::Verdict::Closed => Verdict::Closed,
+            channel::Verdict::Later { after } => Verdict::Later { after, doubtful },
+            // Steps that lead on were followed until there were too many.
+            channel::Verdict::Then(_) | channel::Verdict::Changed { .. } => Verdict::Later { after: None, doubtful },
+        };
+        if verdict != Verdict::Delivered {
+            tracing::info!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
+        }
+        Done { verdict, reason: error.into(), status }
+    }
+
+    /// Sends a test, tells whoever asked, and logs it.
+    pub(super) async fn try_channel(&self, trial: Trial) {
+        let Trial { channel: id, up, reply } = trial;
+        let Some(channel) = self.handle.state().channel(id).cloned() else { return };
+        let (now, began) = (self.handle.now(), self.handle.clock().uptime());
+        let name = self.handle.state().project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned());
+        let check = Box::new(CheckFacts::example(&name.unwrap_or_default()));
+        let alert = self.words(&channel, Facts::Check(check, News::Test { at: now, up }), now);
+        let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
+        let mut attempt = Attempt {
+            id: id_of_test.clone(),
+            number: 1,
+            at: now,
+            failing_since: None,
+            doubtful: false,
+            plain: false,
+            mail_id: id_of_test,
+            mail_answers: None,
+            unsubscribe: None,
+        };
+        let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt)).await;
+        let Told { judged, .. } = told.unwrap_or_else(|_| Told::later("it took too long".into(), true));
+        let failed = match judged.verdict {
+            channel::Verdict::Delivered => None,
+            _ => Some(judged.error).filter(|error| !error.is_empty()).or_else(|| Some("it was not taken".into())),
+        };
+        let log = Command::LogTest { channel: id, failed: failed.as_deref().map(Into::into), status: judged.status };
+        let took = self.handle.clock().uptime().saturating_sub(began);
+        // Whoever asked may be gone, and a test that is not logged was made all the same.
+        let _ = reply.send(Tried { took, status: judged.status, failed });
+        let _ = self.handle.call(log).await;
+    }
+
+    /// What is told, in words.
+    pub(super) fn words(&self, channel: &Channel, facts: Facts, now: Moment) -> Alert {
+        let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
+        words::alert(facts, Scene { now, zone, pages: None, host: &self.host })
+    }
+
+    fn instance(&self) -> String {
+        self.handle.state().instance.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Carries out the requests of a message in their order, up to the first that is not taken.
+    async fn tell(&self, channel: &Channel, alert: &Alert, attempt: &mut Attempt) -> Told {
+        let mut settings = match with_secrets(&channel.settings) {
+            Ok(settings) => settings,
+            Err(error) => return Told::later(error, false),
+        };
+        if let Some(lacks) = settings.lacks() {
+            return Told { judged: Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 }, doubtful: false };
+        }
+        let mut steps = prepared(&settings, alert, attempt);
+        let mut last = Told { judged: nothing(), doubtful: false };
+        for _ in 0..MOST_STEPS {
+            let Some(step) = steps.pop_front() else { return last };
+            let (answer, doubtful) = self.carry_out(&step, channel).await;
+            let judged = channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
+            match &judged.verdict {
+                channel::Verdict::Delivered => {}
+                channel::Verdict::Then(next) => steps = next.clone().into(),
+                channel::Verdict::Changed { key, value } => match settings.with(key, value) {
+                    Ok(changed) => {
+                        self.keep(channel, key, value).await;
+                        settings = changed;
+                        steps = prepared(&settings, alert, attempt);
+                    }
+                    Err(error) => return Told::later(error.to_string(), false),
+                },
+                channel::Verdict::Unsendable if !attempt.plain && channel::has_plain_form(&settings) => {
+                    attempt.plain = true;
+                    steps = prepared(&settings, alert, attempt);
+                }
+                channel::Verdict::Later { .. } | channel::Verdict::Unsendable | channel::Verdict::Closed => {
+                    return Told { judged, doubtful };
+                }
+            }
+            last = Told { judged, doubtful };
+        }
+        if steps.is_empty() { last } else { Told::later("it answered with ever more to do".into(), true) }
+    }
+
+    /// Keeps a setting that a receiver has changed.
+    async fn keep(&self, channel: &Channel, key: &str, value: &str) {
+        let others = channel.settings.pairs().filter(|(other, _)| *other != key);
+        let pairs = others.chain([(key, value)]).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let command = Command::SetChannel { channel: channel.id, name: None, settings: Some(GivenSettings::new(pairs)) };
+        if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
+            tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
+        }
+    }
+
+    /// The answer, or why there is none; and whether it may have arrived although nobody said so.
+    pub(super) async fn carry_out(&self, step: &Step, channel: &Channel) -> (Answer, bool) {
+        let trust = if channel.operator { Trust::Operator } else { Trust::Api };
+        match step {
+            Step::Http(request) => {
+                let headers =
+                    request.headers.iter().map(|(name, value)| (name.clone(), value.iter().map(|byte| char::from(*byte)).collect()));
+                let request = HttpRequest {
+                    method: request.method.name().into(),
+                    url: request.url.clone(),
+                    headers: headers.collect(),
+                    body: request.body.clone().into(),
+                    redirects: if request.own_url { Redirects::Own } else { Redirects::None },
+                    pin: channel.settings.common().tls_pin.map(CertificatePin::from_bytes),
+                    within: if request.slow { SLOW_WITHIN } else { WITHIN },
+                };
+                match self.outbound.http(request, trust).await {
+                    Ok(answer) => (Answer::Http(Response { status: answer.status, headers: answer.headers, body: answer.body }), false),
+                    Err(error) => unanswered(&error),
+                }
+            }
+            Step::Mail(mail) => {
+                let headers = mail.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+                let outgoing = OutgoingMail {
+                    to: mail.to.clone(),
+                    subject: mail.subject.clone(),
+                    text: mail.text.clone(),
+                    html: Some(mail.html.clone()).filter(|html| !html.is_empty()),
+                    id: mail.id.clone(),
+                    answers: mail.answers.clone(),
+                    date: mail.date,
+                    headers,
+                    attached: mail.attached.clone(),
+                    within: SLOW_WITHIN,
+                };
+                match self.outbound.mail(outgoing).await {
+                    Ok(_) => (Answer::Mail { code: 250, stage: MailStage::Content, text: String::new() }, false),
+                    Err(MailError::Send(error)) => unanswered(&error),
+                    Err(MailError::Refused(reply)) => {
+                        let stage = match reply.step {
+                            MailStep::Greeting | MailStep::Login | MailStep::Sender => MailStage::Session,
+                            MailStep::Recipient => MailStage::Recipient,
+                            MailStep::Message => MailStage::Content,
+                        };
+                        (Answer::Mail { code: reply.code, stage, text: reply.text }, false)
+                    }
+                }
+            }
+            Step::Command(shell) => {
+                let command = ShellCommand {
+                    command: shell.command.clone(),
+                    environment: shell.environment.clone(),
+                    input: shell.input.clone(),
+                    within: SLOW_WITHIN,
+                };
+                match self.outbound.command(command).await {
+                    Ok(end) => {
+                        let how = match end.how {
+                            Ended::Exited(status) => CommandEnd::Exit(status),
+                            Ended::Killed(signal) => CommandEnd::Signal(signal),
+                            Ended::TimedOut => CommandEnd::Timeout,
+                        };
+                        (Answer::Command { end: how, error: end.stderr }, how == CommandEnd::Timeout)
+                    }
+                    Err(error) => unanswered(&error),
+                }
+            }
+        }
+    }
+}
+
+/// What is said of a message that its channel has no words for.
+const NOTHING_TO_SAY: &str = "this channel says nothing about it";
+
+fn nothing() -> Judged {
+    Judged { verdict: channel::Verdict::Unsendable, error: NOTHING_TO_SAY.into(), status: 0 }
+}
+
+fn prepared(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt) -> VecDeque<Step> {
+    channel::prepare(settings, alert, attempt).unwrap_or_default().into()
+}
+
+fn unanswered(error: &SendError) -> (Answer, bool) {
+    (Answer::Nothing(error.to_string()), error.doubtful)
+}
+
+/// The settings with the secrets that lie in files, which are read each time: they may be replaced.
+fn with_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
+    let mut whole = settings.clone();
+    for (key, path) in settings.secret_files() {
+        use std::io::Read as _;
+        let mut secret = String::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(MOST_SECRET).read_to_string(&mut secret));
+        read.map_err(|error| format!("the file of {key} cannot be read: {error}"))?;
+        whole = whole.with(key, secret.trim_end()).map_err(|error| error.to_string())?;
+    }
+    Ok(whole)
+}

@@ -1,0 +1,69 @@
+//! Some keepers of incidents forget what they are not told again: they hear every minute what is still down.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::sending::Sender;
+use crate::channel;
+use crate::channel::alert::{Also, CheckFacts, Facts, News};
+use crate::domain::alert::Telling;
+use crate::domain::channel::Class;
+use crate::domain::check::Check;
+use crate::domain::project::Channel;
+
+/// How often they are told.
+const EVERY: Duration = Duration::from_secs(60);
+/// Checks that are told in one request.
+const AT_ONCE: usize = 500;
+
+/// Tells them until it is stopped.
+pub(super) async fn run(sender: Rc<Sender>) {
+    loop {
+        sleep(EVERY).await;
+        for channel in channels(&sender) {
+            sustain(&sender, &channel).await;
+        }
+    }
+}
+
+fn channels(sender: &Sender) -> Vec<Arc<Channel>> {
+    let state = sender.handle.state();
+    let all = state.projects().flat_map(|project_state| project_state.channels.values());
+    all.filter(|channel| channel.settings.kind().class == Class::Incident && channel.health == Default::default()).cloned().collect()
+}
+
+async fn sustain(sender: &Sender, channel: &Channel) {
+    // Whoever needs no such thing says so without a check.
+    let now = sender.handle.now();
+    let down: Vec<Check> = {
+        let state = sender.handle.state();
+        let told = state.checks_of(channel.project).filter(|check| check.state.telling == Telling::Told);
+        let is_assigned = |check: &Check| channel.settings.common().every || check.settings.channels.contains(&channel.id);
+        told.filter(|check| is_assigned(check)).cloned().collect()
+    };
+    for checks in down.chunks(AT_ONCE) {
+        let alerts: Vec<_> = checks.iter().filter_map(|check| alert(sender, channel, check, now)).collect();
+        let steps = channel::sustain(&channel.settings, &alerts.iter().collect::<Vec<_>>(), now);
+        for step in steps {
+            // What is not taken is told in a minute.
+            let _ = sender.carry_out(&step, channel).await;
+        }
+    }
+}
+
+fn alert(sender: &Sender, channel: &Channel, check: &Check, now: crate::domain::moment::Moment) -> Option<channel::Alert> {
+    let flip = sender.handle.flip(check.state.last_flip).ok().flatten()?.flip;
+    let project = sender.handle.state().project(check.project)?.project.name.as_str().to_owned();
+    let facts = CheckFacts {
+        uuid: check.uuid,
+        unique_key: crate::domain::ids::UniqueKey::of(check.uuid),
+        settings: Arc::clone(&check.settings),
+        n_pings: check.state.n_pings,
+        failures: check.state.failures,
+        ..CheckFacts::example(&project)
+    };
+    Some(sender.words(channel, Facts::Check(Box::new(facts), News::Down { flip, also: Also::default() }), now))
+}
