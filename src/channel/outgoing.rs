@@ -44,8 +44,8 @@ pub struct Request {
     pub method: Method,
     /// The whole URL.
     pub url: String,
-    /// Names as they are written, and values, which are bytes of Latin-1.
-    pub headers: Vec<(String, Vec<u8>)>,
+    /// Names as they are written, and values, all of whose characters Latin-1 has.
+    pub headers: Vec<(String, String)>,
     /// The body; empty: none.
     pub body: Vec<u8>,
     /// Whether the URL is the owner's, so that redirects are followed.
@@ -179,16 +179,16 @@ pub(super) fn put(object: &mut Value, name: &str, value: Value) {
 }
 
 /// A text as the value of a header: what Latin-1 does not have becomes `&#257;` and the like, control characters a blank.
-pub(super) fn latin1(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
+pub(super) fn latin1(text: &str) -> String {
+    let mut value = String::with_capacity(text.len());
     for c in text.chars() {
-        match u8::try_from(c) {
-            Ok(_) if c.is_control() => bytes.push(b' '),
-            Ok(byte) => bytes.push(byte),
-            Err(_) => bytes.extend(format!("&#{};", u32::from(c)).bytes()),
+        match u32::from(c) {
+            _ if c.is_control() => value.push(' '),
+            ..=0xff => value.push(c),
+            number => value.push_str(&format!("&#{number};")),
         }
     }
-    bytes
+    value
 }
 
 /// A text with everything percent-encoded but letters, digits, `_.-~` and what is kept beside.

@@ -39,8 +39,8 @@ impl<'a> Values<'a> {
         alert.check.as_ref().map(|subject| Self { alert, attempt, subject })
     }
 
-    /// A template for a header, as bytes of Latin-1.
-    pub(super) fn header(&self, template: &str) -> Vec<u8> {
+    /// A template for a header.
+    pub(super) fn header(&self, template: &str) -> String {
         latin1(&self.fill(template, Place::Header))
     }
 

@@ -75,7 +75,7 @@ fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Value
     for (name, value) in ours {
         let is_set = request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         if let Some(value) = value.filter(|_| !is_set) {
-            request.headers.push((name.to_owned(), value.into_bytes()));
+            request.headers.push((name.to_owned(), value));
         }
     }
 }

@@ -60,11 +60,10 @@ fn shown(steps: &[Step]) -> String {
 fn show_request(request: &Request, out: &mut String) {
     writeln!(out, "{} {}", request.method.name(), request.url).unwrap();
     for (name, value) in &request.headers {
-        let value: String = value.iter().map(|byte| char::from(*byte)).collect();
         writeln!(out, "{name}: {}", value.replace(env!("CARGO_PKG_VERSION"), "VERSION")).unwrap();
     }
     if !request.body.is_empty() {
-        let is_form = request.headers.iter().any(|(_, value)| value.starts_with(b"application/x-www"));
+        let is_form = request.headers.iter().any(|(_, value)| value.starts_with("application/x-www"));
         let body = if is_form {
             let body = String::from_utf8(request.body.clone()).unwrap();
             let decoded = body.split('&').map(|pair| percent_encoding::percent_decode_str(pair).decode_utf8().unwrap().into_owned());
@@ -158,7 +157,7 @@ fn check_step(kind: &ChannelKind, step: &Step) {
         assert!(request.url.bytes().all(|byte| byte.is_ascii_graphic()), "{}", request.url);
         for (name, value) in &request.headers {
             assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'), "{name}");
-            assert!(!value.iter().any(|byte| *byte < b' ' || *byte == 0x7f), "{kind:?} {name}");
+            assert!(value.chars().all(|c| !c.is_control() && u32::from(c) <= 0xff), "{kind:?} {name}");
         }
         let mut names: Vec<_> = request.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
         names.sort();
@@ -215,10 +214,7 @@ fn a_webhook_is_signed_as_standard_webhooks() {
         ..attempt()
     };
     let Step::Http(request) = prepare(&webhook, &failed(), &attempt).unwrap().remove(0) else { panic!() };
-    let header = |name: &str| {
-        let value = request.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
-        String::from_utf8(value.unwrap_or_default()).unwrap()
-    };
+    let header = |name: &str| request.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone()).unwrap_or_default();
     assert_eq!(header("webhook-id"), "msg_p5jXN8AQM9LWM0D4loKWxJek");
     assert_eq!(header("webhook-timestamp"), "1614265330");
     assert_eq!(header("webhook-signature"), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
@@ -244,7 +240,7 @@ fn a_webhook_may_differ_by_way() {
     let sent = |name: &str| {
         let (_, alert) = every_event().into_iter().find(|(own, _)| *own == name).unwrap();
         let Step::Http(request) = prepare(&settings, &alert, &attempt()).unwrap().remove(0) else { panic!() };
-        let x = request.headers.iter().filter(|(name, _)| name == "x").map(|(_, value)| String::from_utf8(value.clone()).unwrap());
+        let x = request.headers.iter().filter(|(name, _)| name == "x").map(|(_, value)| value.clone());
         (request.method.name(), request.url.clone(), String::from_utf8(request.body.clone()).unwrap(), x.collect::<Vec<_>>())
     };
     assert_eq!(sent("down"), ("POST", "http://a/Nightly%20backup".into(), "down".into(), vec!["Nightly backup".into()]));

@@ -60,9 +60,9 @@ fn placeholders_are_looked_up_in_the_template_alone() {
 #[test]
 fn headers_are_latin_1_and_one_line() {
     let header = |name: &str| Values::of(&late(named(name, "")), &attempt()).unwrap().header("x $NAME");
-    assert_eq!(header("bār"), b"x b&#257;r");
-    assert_eq!(header("½"), [b'x', b' ', 0xbd]);
-    assert_eq!(header("a\r\nB: c\0"), b"x a  B: c ");
+    assert_eq!(header("bār"), "x b&#257;r");
+    assert_eq!(header("½"), "x ½");
+    assert_eq!(header("a\r\nB: c\0"), "x a  B: c ");
 }
 
 #[test]
