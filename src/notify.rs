@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinError, JoinSet, LocalSet};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use crate::domain::check::Check;
 use crate::domain::ids::DeliveryNumber;
@@ -96,12 +96,14 @@ impl Notifier {
             }
         }
         sustained.abort();
-        let end = Instant::now() + STOP_TIME;
-        while let Ok(Some(ended)) = timeout_at(end, self.under_way.join_next_with_id()).await {
-            self.ended(ended);
-            self.report().await;
-        }
+        let finishing = async {
+            while let Some(ended) = self.under_way.join_next_with_id().await {
+                self.ended(ended);
+                self.report().await;
+            }
+        };
         // What is let go of is known to have begun: the next start sends it again, and says so.
+        let _ = timeout(STOP_TIME, finishing).await;
     }
 
     /// Reports, chooses and begins; how long there is nothing to do then.

@@ -197,12 +197,10 @@ impl Sender {
         let trust = if channel.operator { Trust::Operator } else { Trust::Api };
         match step {
             Step::Http(request) => {
-                let headers =
-                    request.headers.iter().map(|(name, value)| (name.clone(), value.iter().map(|byte| char::from(*byte)).collect()));
                 let request = HttpRequest {
                     method: request.method.name().into(),
                     url: request.url.clone(),
-                    headers: headers.collect(),
+                    headers: request.headers.clone(),
                     body: request.body.clone().into(),
                     redirects: if request.own_url { Redirects::Own } else { Redirects::None },
                     pin: channel.settings.common().tls_pin.map(CertificatePin::from_bytes),

@@ -150,7 +150,7 @@ fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
         (&[down, up, down, up], "1up+", 2),
     ] {
         let mut world = World::new(PEOPLE);
-        events.iter().for_each(|event| drop(world.queue(1, *event)));
+        events.iter().for_each(|event| _ = world.queue(1, *event));
         let (jobs, _) = world.step();
         assert_eq!((World::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
         world.done(&jobs[0], Verdict::Delivered);
@@ -198,7 +198,7 @@ fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
 #[test]
 fn a_digest_that_is_not_taken_is_made_anew() {
     let mut world = World::new(PEOPLE);
-    (1..=6).for_each(|check| drop(world.queue(check, Event::Down)));
+    (1..=6).for_each(|check| _ = world.queue(check, Event::Down));
     world.pass(1000);
     let (jobs, _) = world.step();
     world.queue(2, Event::Up);
@@ -245,7 +245,7 @@ fn machines_are_told_everything_in_order_and_eight_at_a_time() {
 #[test]
 fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
     let mut world = World::new(MACHINE);
-    (1..=20).for_each(|check| drop(world.queue(check, Event::Down)));
+    (1..=20).for_each(|check| _ = world.queue(check, Event::Down));
     let (jobs, _) = world.step();
     for job in &jobs {
         world.done(job, LATER);
@@ -320,7 +320,7 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
 fn what_has_waited_for_too_long_is_given_up() {
     for (rules, days) in [(MACHINE, 1), (PEOPLE, 7)] {
         let mut world = World::new(rules);
-        (1..=1200).for_each(|check| drop(world.queue(check, Event::Down)));
+        (1..=1200).for_each(|check| _ = world.queue(check, Event::Down));
         world.pass(days * 86_400_000 + 1);
         world.queue(5000, Event::Down);
         for _ in 0..3 {
@@ -335,7 +335,7 @@ fn what_has_waited_for_too_long_is_given_up() {
 #[test]
 fn a_pace_is_kept() {
     let mut world = World::new(Rules { pace: Some(Pace { burst: 2, refill: Duration::from_secs(6) }), group_after: None, ..PEOPLE });
-    (1..=5).for_each(|check| drop(world.queue(check, Event::Down)));
+    (1..=5).for_each(|check| _ = world.queue(check, Event::Down));
     for wait in [0, 0, 6001, 6001] {
         world.pass(wait);
         let (jobs, _) = world.step();
@@ -349,7 +349,7 @@ fn a_pace_is_kept() {
 #[test]
 fn what_costs_money_is_sent_so_often_a_day() {
     let mut world = World::new(Rules { most_a_day: Some(2), group_after: None, ..PEOPLE });
-    (1..=3).for_each(|check| drop(world.queue(check, Event::Down)));
+    (1..=3).for_each(|check| _ = world.queue(check, Event::Down));
     for _ in 0..2 {
         world.pass(3_600_000);
         let (jobs, _) = world.step();
