@@ -130,6 +130,7 @@ impl Writer {
         shared.clock.on_move(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.queue.nudge();
+                shared.trials.bell.notify_one();
             }
         });
         let recovery = Recovery::new(progress, memory.working.numbers);

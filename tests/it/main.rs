@@ -23,6 +23,7 @@ mod engine;
 mod faults;
 mod growth;
 mod layouts;
+mod notify;
 mod openapi;
 mod outbound;
 mod outbox;

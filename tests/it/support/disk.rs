@@ -157,6 +157,13 @@ impl Disk {
         self.locked().seen.clone()
     }
 
+    /// Another disk with what this one holds now.
+    pub(crate) fn copy(&self) -> Self {
+        let (copy, bytes) = (Self::default(), self.bytes());
+        *copy.locked() = Platter { durable: bytes.clone(), seen: bytes, ..Platter::default() };
+        copy
+    }
+
     /// Lets reads of these bytes fail until they are healed, or read as they were again if there are none.
     pub(crate) fn spoil(&self, bad: Vec<std::ops::Range<usize>>) {
         self.locked().bad = bad;
