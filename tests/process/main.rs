@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod alerts;
 mod checks;
 mod client;
 mod damage;

@@ -1,0 +1,122 @@
+//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and whatever comes twice says that it may.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::process::{Server, admin, workplace};
+
+const CHECKS: usize = 24;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What came: by the key of the alert, the check's name with its status, and of each copy whether it says that it may be a repeat.
+type Came = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
+
+/// Takes everything, some of it a little late, and keeps what it was.
+fn receiver() -> (String, Came) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let came = Came::default();
+    let kept = Arc::clone(&came);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let kept = Arc::clone(&kept);
+            std::thread::spawn(move || take(stream.unwrap(), &kept, number as u64));
+        }
+    });
+    (url, came)
+}
+
+/// Serves one connection, until it ends.
+fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let (mut key, mut length, mut marked) = (String::new(), 0, false);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let Some((name, value)) = line.trim_end().split_once(": ") else {
+                if line == "\r\n" {
+                    break;
+                }
+                continue;
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "idempotency-key" => key = value.to_owned(),
+                "content-length" => length = value.parse().ok()?,
+                "overdue-possible-duplicate" => marked = true,
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let text = String::from_utf8(body).ok()?;
+        came.lock().unwrap().entry(key).or_insert((text, Vec::new())).1.push(marked);
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros(chance >> 52));
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;
+    }
+}
+
+/// Pings every check that has not answered yet, until the server is gone.
+fn ping(server: SocketAddr, key: &str, word: &str, left: &mut Vec<usize>) {
+    let Ok(mut client) = Client::connect(server) else { return };
+    left.retain(|check| {
+        let answer = client.post(&format!("/ping/{key}/job-{check}{word}?create=1"), b"");
+        !answer.is_ok_and(|answer| matches!(answer.status, 200 | 201))
+    });
+}
+
+#[test]
+fn no_alert_is_lost_and_every_repeat_is_marked() {
+    let rounds: usize = std::env::var("OVERDUE_KILLS").map_or(20, |count| count.parse().unwrap());
+    let (url, came) = receiver();
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "main"]);
+    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let (down, up) = (format!("down-url={url}"), format!("up-url={url}"));
+    let words = ["channel", "create", "--project", "main", "--kind", "webhook", "--name", "hook", "--set"];
+    admin(&data, &[&words[..], &[&down, "--set", &up, "--set", "body=$NAME $STATUS"]].concat());
+    let mut left: Vec<usize> = Vec::new();
+    let mut word = "";
+    for round in 0..rounds {
+        let mut server = Server::start(&data);
+        // What the round before has asked for happens whole: then each round is one flip of each check.
+        ping(server.address, &key, word, &mut left);
+        assert!(left.is_empty(), "{left:?}");
+        word = if round % 2 == 0 { "/fail" } else { "" };
+        left = (0..CHECKS).collect();
+        let pause = Duration::from_micros((round as u64 * 7919) % 30_000);
+        std::thread::scope(|scope| {
+            let (address, key, left) = (server.address, &key, &mut left);
+            scope.spawn(move || ping(address, key, word, left));
+            std::thread::sleep(pause);
+            server.kill();
+        });
+    }
+    let server = Server::start(&data);
+    ping(server.address, &key, word, &mut left);
+    let give_up = Instant::now() + PATIENCE;
+    while came.lock().unwrap().len() < rounds * CHECKS && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.stop();
+    let came = came.lock().unwrap();
+    let mut told = BTreeMap::<&str, usize>::new();
+    came.values().for_each(|(text, _)| *told.entry(text).or_default() += 1);
+    for check in 0..CHECKS {
+        for (word, count) in [("down", rounds.div_ceil(2)), ("up", rounds / 2)] {
+            assert_eq!(told.get(format!("job-{check} {word}").as_str()), Some(&count), "{check} {word}: {told:?}");
+        }
+    }
+    let repeats: Vec<_> = came.values().filter(|(_, copies)| copies.len() > 1).collect();
+    println!("{} alerts, {} came more than once", came.len(), repeats.len());
+    for (text, copies) in repeats {
+        assert!(copies[1..].iter().all(|marked| *marked), "{text} came {} times: {copies:?}", copies.len());
+    }
+}
