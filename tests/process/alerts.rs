@@ -72,6 +72,14 @@ fn ping(server: SocketAddr, key: &str, word: &str, left: &mut Vec<usize>) {
     });
 }
 
+/// Waits until so many alerts have come, or for long enough.
+fn wait_for(came: &Came, count: usize) {
+    let give_up = Instant::now() + PATIENCE;
+    while came.lock().unwrap().len() < count && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn no_alert_is_lost_and_every_repeat_is_marked() {
     let rounds: usize = std::env::var("OVERDUE_KILLS").map_or(20, |count| count.parse().unwrap());
@@ -89,6 +97,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
         // What the round before has asked for happens whole: then each round is one flip of each check.
         ping(server.address, &key, word, &mut left);
         assert!(left.is_empty(), "{left:?}");
+        wait_for(&came, round * CHECKS);
         word = if round % 2 == 0 { "/fail" } else { "" };
         left = (0..CHECKS).collect();
         let pause = Duration::from_micros((round as u64 * 7919) % 30_000);
@@ -101,10 +110,7 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     }
     let server = Server::start(&data);
     ping(server.address, &key, word, &mut left);
-    let give_up = Instant::now() + PATIENCE;
-    while came.lock().unwrap().len() < rounds * CHECKS && Instant::now() < give_up {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(&came, rounds * CHECKS);
     server.stop();
     let came = came.lock().unwrap();
     let mut told = BTreeMap::<&str, usize>::new();
