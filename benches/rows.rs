@@ -1,5 +1,6 @@
 //! The rows of the table: what each of them does to a server, and what it found.
 
+mod alerts;
 mod detection;
 mod disk;
 mod gauge;
@@ -40,6 +41,8 @@ pub(crate) enum Row {
     Turnovers,
     /// How late 10,000 checks go down that are due in the same second (3 minutes)
     Detection,
+    /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3 minutes)
+    Alerts,
     /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2 minutes)
     Growth,
 }
@@ -62,6 +65,7 @@ impl Row {
             Self::Writes => disk::writes(setup),
             Self::Turnovers => disk::turnovers(setup),
             Self::Detection => detection::detection(setup),
+            Self::Alerts => alerts::alerts(setup),
             Self::Growth => growth::growth(setup),
         }
     }

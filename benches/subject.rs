@@ -52,7 +52,7 @@ impl Subject {
     }
 
     /// Runs a command on its database, and gives what it prints.
-    fn run(&self, words: &[&str]) -> Result<String> {
+    pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
         let done = Command::new(&self.binary).args(words).arg("--data").arg(self.directory.path()).stdin(Stdio::null()).output()?;
         if !done.status.success() {
             return Err(format!("`overdue {}` failed: {}", words.join(" "), String::from_utf8_lossy(&done.stderr)).into());

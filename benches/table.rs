@@ -4,7 +4,7 @@
 //! ```text
 //! cargo bench --bench table                                  the usual rows, about 10 minutes
 //! cargo bench --bench table -- pings list                    these alone; all names: cargo bench --bench table -- --help
-//! cargo bench --bench table -- detection turnovers growth    the long ones
+//! cargo bench --bench table -- detection alerts turnovers growth    the long ones
 //! cargo bench --bench wheel                                  the row of the timing wheel
 //! ```
 //!
@@ -39,7 +39,7 @@ use rows::{Line, Row, Setup};
 #[derive(Parser)]
 #[command(name = "table")]
 struct Options {
-    /// What to measure; the long ones (turnovers, detection, growth) have to be named
+    /// What to measure; the long ones (turnovers, detection, alerts, growth) have to be named
     rows: Vec<Row>,
     /// Turns of each load
     #[arg(long, default_value_t = 3)]
