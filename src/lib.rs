@@ -60,8 +60,9 @@
 //! - A 200 means that it is on disk. Nothing that is read, in memory or from the file, is ahead of the file.
 //! - `apply` depends on the state, the time and the command alone; a refusal leaves nothing behind.
 //! - A start takes the checkpoint and the logs since then as they are. It decides nothing anew.
-//! - Pings are an arrival log: a ping writes two rows at the end of two tables and nothing else. Pruning takes the other end.
+//! - Pings are an arrival log: a ping that changes no status writes two rows at the end of two tables and nothing else. Pruning takes the other end.
 //! - The wheel's entries are hints. Whoever takes one looks at the check again and flips it at its deadline, or arms it anew.
+//! - A flip and what is to be told of it are written together. What is sent was written down before; what came of it is written after.
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
 //! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.

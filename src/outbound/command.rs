@@ -1,4 +1,4 @@
-//! Commands: run by the shell with an environment of their own, and ended with all that they started.
+//! Commands: run by the shell with an environment of their own, and ended with all that they started if they take too long.
 
 use std::ffi::OsString;
 use std::io;
@@ -87,9 +87,18 @@ pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<Co
             let _ = stdin.write_all(&command.input).await;
         }
     };
-    let waited = timeout(command.within, async { tokio::join!(child.wait(), feed).0 });
+    // Once it has ended, nobody reads what it left unread, even if something that it started holds its input open.
+    let waited = timeout(command.within, async {
+        tokio::pin!(feed);
+        tokio::select! {
+            biased;
+            status = child.wait() => status,
+            () = &mut feed => child.wait().await,
+        }
+    });
     let how = match waited.await {
         Ok(Ok(status)) => {
+            // Its number may belong to another process from now on.
             group.0 = None;
             status.code().map_or_else(|| Ended::Killed(status.signal().unwrap_or_default()), Ended::Exited)
         }

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::url::Place;
 
-/// Requests, mails and commands that are under way at once.
+/// Requests and mails that are under way at once.
 pub(super) const MOST_AT_ONCE: usize = 64;
 /// Places that are remembered before those that nobody waits for are forgotten.
 const PLACES: usize = 256;

@@ -1,0 +1,64 @@
+//! Whatever comes in whatever order.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![
+        4 => Just(Verdict::Delivered),
+        1 => Just(Verdict::Skipped),
+        1 => Just(Verdict::Refused),
+        2 => any::<bool>().prop_map(|doubtful| Verdict::Later { after: None, doubtful }),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in whatever order: a check has one message under way at a time, rows are told in their order, each once, and in the
+    /// end nothing waits.
+    #[test]
+    fn everything_is_told_once_and_in_order(
+        rules in prop_oneof![Just(PEOPLE), Just(MACHINE), Just(INCIDENT)],
+        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), verdict()), 1..150),
+    ) {
+        let mut world = World::new(rules);
+        let (mut under_way, mut next_event) = (Vec::<Job>::new(), HashMap::new());
+        let mut told = HashMap::<CheckId, u64>::new();
+        let mut queued = 0;
+        for (what, check, index, verdict) in moves {
+            match what {
+                0 => {
+                    let event = next_event.entry(check).or_insert(Event::Down);
+                    let now = *event;
+                    *event = if now == Event::Down { Event::Up } else { Event::Down };
+                    world.queue(check, now);
+                    queued += 1;
+                }
+                1 if !under_way.is_empty() => {
+                    let job = under_way.remove(index.index(under_way.len()));
+                    world.done(&job, verdict);
+                }
+                _ => world.pass(check * 1000),
+            }
+            for job in world.step().0 {
+                for item in &job.items {
+                    let others = under_way.iter().flat_map(|job| &job.items);
+                    prop_assert!(others.clone().all(|other| other.row.check != item.row.check));
+                    let last = told.entry(item.row.check).or_default();
+                    prop_assert!(item.row.number.0 >= *last, "an older row after a newer one");
+                    *last = item.row.number.0;
+                }
+                under_way.push(job);
+            }
+            prop_assert!(under_way.len() <= rules.parallel && world.plan.under_way() == under_way.len());
+        }
+        for _ in 0..2000 {
+            under_way.drain(..).for_each(|job| world.done(&job, Verdict::Delivered));
+            world.pass(600_000);
+            under_way = world.step().0;
+        }
+        prop_assert!(world.state.outbox.is_empty(), "{} rows are left", world.state.outbox.len());
+        let over = world.told.iter().filter(|told| !told.ends_with("Later")).count();
+        prop_assert_eq!(over, queued);
+    }
+}
