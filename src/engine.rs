@@ -46,6 +46,8 @@ pub use replies::ReplyInbox;
 pub use trial::{Trial, Tried};
 pub use writer::{Ended, Writer};
 
+/// Seconds after which a deadline should have been noticed.
+const LATE_SECS: i64 = 60;
 /// Checks that are looked at before the writer gets its turn.
 const VISITED_AT_ONCE: usize = 1000;
 
@@ -193,6 +195,14 @@ impl Handle {
     /// Whether commands can be carried out at the moment.
     pub fn is_writable(&self) -> bool {
         self.0.writable.load(Ordering::Relaxed) && !self.0.doing.is_stalled()
+    }
+
+    /// Whether a deadline has passed for a minute that nobody has looked at.
+    pub fn is_behind(&self) -> bool {
+        let now = self.now().plus_secs(-LATE_SECS);
+        let state = self.state();
+        let is_late = |check: &Check| check.state.next_look(&check.settings).is_some_and(|at| at < now);
+        state.checks().any(is_late)
     }
 
     /// Lets no more commands in; the writer carries out what waits and stops.

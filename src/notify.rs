@@ -5,7 +5,9 @@
 //! again, and says that it may be a repeat.
 
 mod facts;
+mod heartbeat;
 mod plan;
+mod repeat;
 mod rules;
 mod sending;
 mod sustain;
@@ -24,7 +26,9 @@ use crate::domain::timezone::Timezone;
 use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome, Report};
 use crate::outbound::Outbound;
+pub use heartbeat::Heartbeat;
 use plan::{Done, Job, JobId, Now, Plan, Step};
+use repeat::Reminders;
 use rules::Rules;
 use sending::Sender;
 
@@ -45,6 +49,8 @@ pub struct Config {
     pub zone: Timezone,
     /// The host by which the server is known.
     pub host: String,
+    /// Who is told that the server lives.
+    pub heartbeat: Option<Heartbeat>,
     /// Shows a check as the API does, for templates that ask for it.
     pub show: Box<dyn Fn(&Check) -> String + Send>,
 }
@@ -74,18 +80,34 @@ struct Notifier {
     plan: Plan,
     under_way: JoinSet<Done>,
     jobs: HashMap<task::Id, JobId>,
+    reminders: Reminders,
+    heartbeat: Option<Heartbeat>,
     /// What could not be reported yet.
     unreported: Vec<(JobId, Vec<Report>)>,
 }
 
 impl Notifier {
-    fn new(handle: Handle, config: Config) -> Self {
+    fn new(handle: Handle, mut config: Config) -> Self {
+        let heartbeat = config.heartbeat.take();
         let sender = Rc::new(Sender::new(handle.clone(), config));
-        Self { handle, sender, plan: Plan::default(), under_way: JoinSet::new(), jobs: HashMap::new(), unreported: Vec::new() }
+        Self {
+            handle,
+            sender,
+            plan: Plan::default(),
+            under_way: JoinSet::new(),
+            jobs: HashMap::new(),
+            reminders: Reminders::default(),
+            heartbeat,
+            unreported: Vec::new(),
+        }
     }
 
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        let sustained = tokio::task::spawn_local(sustain::run(Rc::clone(&self.sender)));
+        let mut aside = JoinSet::new();
+        aside.spawn_local(sustain::run(Rc::clone(&self.sender)));
+        if let Some(heartbeat) = self.heartbeat.take() {
+            aside.spawn_local(heartbeat::run(Rc::clone(&self.sender), heartbeat));
+        }
         while !*stopped.borrow() {
             let again = self.round().await;
             tokio::select! {
@@ -95,7 +117,7 @@ impl Notifier {
                 _ = stopped.changed() => {}
             }
         }
-        sustained.abort();
+        aside.abort_all();
         let finishing = async {
             while let Some(ended) = self.under_way.join_next_with_id().await {
                 self.ended(ended);
@@ -119,6 +141,10 @@ impl Notifier {
             return PAUSE;
         }
         let now = self.now();
+        for channel in self.reminders.due(&self.sender, now) {
+            // One that is refused comes after the next interval.
+            let _ = self.handle.call(Command::Remind(channel)).await;
+        }
         let Step { jobs, reports, again, .. } = {
             let state = self.handle.state();
             let zone = &self.sender.zone;

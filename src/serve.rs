@@ -22,7 +22,7 @@ use crate::connection_threads::ConnectionThreads;
 use crate::domain::timezone::Timezone;
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::http::{self, ApiRate, BaseUrl};
-use crate::notify;
+use crate::notify::{self, Heartbeat};
 use crate::outbound::{Outbound, OutboundConfig};
 use crate::random::Random;
 use crate::smtp::address::Domain;
@@ -72,6 +72,8 @@ pub struct Config {
     pub outbound: OutboundConfig,
     /// The zone of times in alerts; `None`: the machine's.
     pub zone: Option<Timezone>,
+    /// Who is told that the server lives.
+    pub heartbeat: Option<Heartbeat>,
     /// See [`engine::Config`].
     pub holds_after_outage: bool,
     /// What is logged.
@@ -141,6 +143,7 @@ async fn serve(
         outbound,
         zone: config.zone.clone().unwrap_or_else(machine_zone),
         host: doors.base_url.host().into(),
+        heartbeat: config.heartbeat.clone(),
         show: http::shown_checks(doors.base_url.clone(), handle.clone()),
     };
     let told = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
@@ -243,6 +246,7 @@ mod tests {
             mail: None,
             outbound: OutboundConfig::default(),
             zone: None,
+            heartbeat: None,
             holds_after_outage: true,
             log: LevelFilter::OFF,
         };

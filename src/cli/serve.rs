@@ -4,6 +4,7 @@ mod outbound;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
@@ -12,6 +13,8 @@ use tracing::level_filters::LevelFilter;
 use super::shared::{ANY_U32, number};
 use crate::domain::timezone::Timezone;
 use crate::http::{ApiRate, BaseUrl};
+use crate::notify::Heartbeat;
+use crate::outbound::place_of;
 use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
 use outbound::OutboundFlags;
@@ -62,6 +65,14 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = after_outage, help_heading = "Alerts")]
     after_outage: AfterOutage,
 
+    /// URL that is fetched as long as all is well, such as the ping URL of a check of another server: silence is the alarm
+    #[arg(long, env = "OVERDUE_HEARTBEAT_URL", value_name = "URL", value_parser = heartbeat_url, hide_env_values = true, help_heading = "Alerts")]
+    heartbeat_url: Option<String>,
+
+    /// Seconds between two heartbeats
+    #[arg(long, env = "OVERDUE_HEARTBEAT_EVERY", value_name = "SECONDS", default_value_t = 60, value_parser = number::<u32>(10..=86_400), allow_negative_numbers = true, help_heading = "Alerts")]
+    heartbeat_every: u32,
+
     #[command(flatten)]
     outbound: OutboundFlags,
 }
@@ -87,6 +98,10 @@ struct MailArgs {
 
 fn zone(text: &str) -> Result<Timezone, &'static str> {
     Timezone::parse(text).map_err(|_| "give a time zone such as Europe/Riga or UTC")
+}
+
+fn heartbeat_url(text: &str) -> Result<String, &'static str> {
+    place_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
 }
 
 /// What becomes of alerts after an outage.
@@ -130,6 +145,7 @@ impl ServeArgs {
             mail: self.mail.config(),
             outbound: self.outbound.config()?,
             zone: self.time_zone,
+            heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, every: Duration::from_secs(self.heartbeat_every.into()) }),
             holds_after_outage: matches!(self.after_outage, AfterOutage::Hold),
             log: self.log,
         })

@@ -125,6 +125,21 @@ pub struct OutboxRow {
 }
 
 impl OutboxRow {
+    /// A row that was queued at `now` and that nobody has begun to send.
+    pub fn new(
+        number: DeliveryNumber,
+        channel: ChannelId,
+        check: CheckId,
+        flip: FlipNumber,
+        event: Event,
+        at: Moment,
+        now: Moment,
+    ) -> Self {
+        let (attempts, interrupted, skipped) = (0, 0, 0);
+        let (begun, gone, doubtful, away) = (None, None, false, false);
+        Self { number, channel, check, flip, event, at, queued: now, attempts, begun, interrupted, doubtful, away, skipped, gone }
+    }
+
     /// Whether an earlier attempt may have arrived.
     pub fn may_have_arrived(&self) -> bool {
         self.doubtful || self.begun.is_some()

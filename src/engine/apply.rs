@@ -109,6 +109,7 @@ impl WorkingState {
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
             Command::Away(away) => Ok(self.note_away(away)),
             Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
+            Command::Remind(channel) => self.remind(channel, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),

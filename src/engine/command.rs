@@ -90,6 +90,8 @@ pub enum Command {
         /// How often.
         after: Failures,
     },
+    /// Remind a channel of the checks that are still down; not while an earlier reminder waits.
+    Remind(ChannelId),
     /// Sending these begins. Answered with [`Outcome::Begun`].
     BeginDeliveries(Vec<DeliveryNumber>),
     /// What has come of sending.

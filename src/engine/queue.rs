@@ -168,6 +168,7 @@ fn weight(command: &Command) -> usize {
         | Command::RevokeKey(_)
         | Command::DeleteChannel(_)
         | Command::EnableChannel(_)
+        | Command::Remind(_)
         | Command::DisableChannel { .. }
         | Command::LogTest { .. }
         | Command::Away(_)

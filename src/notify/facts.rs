@@ -6,7 +6,7 @@ use super::plan::{Item, Job};
 use super::sending::Sender;
 use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, News, PingFacts};
 use crate::channel::words;
-use crate::domain::alert::{Event, OutboxRow};
+use crate::domain::alert::{Event, OutboxRow, Telling};
 use crate::domain::check::Check;
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
@@ -28,9 +28,41 @@ impl Sender {
     /// What a message tells.
     pub(super) fn facts(&self, job: &Job) -> Facts {
         match job.items.as_slice() {
+            [item] if item.row.event == Event::Still => Facts::Still(self.still_down(&job.channel)),
             [item] => self.one(&job.channel, item),
             items => self.many(items),
         }
+    }
+
+    /// The checks that a channel was told to be down, and that are.
+    fn still_down(&self, channel: &Channel) -> Vec<Brief> {
+        let down = self.told_down(channel);
+        let brief = |(place, check): (usize, &Check)| {
+            let flip = if place < MOST_LOOKED_UP { self.flip(check.state.last_flip) } else { None };
+            Brief {
+                name: words::name(&check.settings),
+                project: self.project_name(check.project),
+                since: check.state.changed,
+                cause: flip.map_or(Cause::Unknown, |flip| flip.cause),
+                last_success: check.state.last_ping,
+            }
+        };
+        down.iter().enumerate().map(brief).collect()
+    }
+
+    /// The checks of which this channel was told, itself or as a member of a group, that they are down.
+    pub(super) fn told_down(&self, channel: &Channel) -> Vec<Check> {
+        let state = self.handle.state();
+        let all = || state.project(channel.project).into_iter().flat_map(|project_state| project_state.channels.values());
+        let groups = all().filter(|group| group.settings.members().any(|member| channel.is_called(member)));
+        let asked: Vec<_> = groups.map(|group| (group.id, group.settings.common().every)).collect();
+        let every = channel.settings.common().every || asked.iter().any(|(_, every)| *every);
+        let is_told = |check: &&Check| {
+            let own = &check.settings.channels;
+            check.state.telling == Telling::Told
+                && (every || own.contains(&channel.id) || asked.iter().any(|(group, _)| own.contains(group)))
+        };
+        state.checks_of(channel.project).filter(is_told).cloned().collect()
     }
 
     fn one(&self, channel: &Channel, item: &Item) -> Facts {

@@ -20,7 +20,7 @@ use crate::domain::timezone::Timezone;
 use crate::engine::command::Command;
 use crate::engine::{Handle, Trial, Tried};
 use crate::outbound::{
-    CertificatePin, Ended, HttpRequest, MailError, MailStep, Outbound, OutgoingMail, Redirects, SendError, ShellCommand, Trust,
+    CertificatePin, Ended, HttpAnswer, HttpRequest, MailError, MailStep, Outbound, OutgoingMail, Redirects, SendError, ShellCommand, Trust,
 };
 
 /// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
@@ -58,7 +58,7 @@ impl Told {
 
 impl Sender {
     pub(super) fn new(handle: Handle, config: Config) -> Self {
-        let Config { outbound, zone, host, show } = config;
+        let Config { outbound, zone, host, show, heartbeat: _ } = config;
         Self { handle, zone, show, others: RefCell::default(), outbound, host }
     }
 
@@ -69,7 +69,11 @@ impl Sender {
         };
         let now = self.handle.now();
         let instance = self.instance();
-        let alert = self.words(&job.channel, self.facts(job), now);
+        let facts = self.facts(job);
+        if matches!(&facts, Facts::Still(down) if down.is_empty()) {
+            return Done { verdict: Verdict::Skipped, reason: "nothing is down any more".into(), status: 0 };
+        }
+        let alert = self.words(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
         let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
         let is_up = first.event == crate::domain::alert::Event::Up;
@@ -137,6 +141,11 @@ impl Sender {
     pub(super) fn words(&self, channel: &Channel, facts: Facts, now: Moment) -> Alert {
         let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
         words::alert(facts, Scene { now, zone, pages: None, host: &self.host })
+    }
+
+    /// Sends a request that is no alert.
+    pub(super) async fn fetch(&self, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+        self.outbound.http(request, trust).await
     }
 
     fn instance(&self) -> String {

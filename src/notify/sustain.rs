@@ -9,7 +9,6 @@ use tokio::time::sleep;
 use super::sending::Sender;
 use crate::channel;
 use crate::channel::alert::{Also, CheckFacts, Facts, News};
-use crate::domain::alert::Telling;
 use crate::domain::channel::Class;
 use crate::domain::check::Check;
 use crate::domain::project::Channel;
@@ -36,14 +35,8 @@ fn channels(sender: &Sender) -> Vec<Arc<Channel>> {
 }
 
 async fn sustain(sender: &Sender, channel: &Channel) {
-    // Whoever needs no such thing says so without a check.
     let now = sender.handle.now();
-    let down: Vec<Check> = {
-        let state = sender.handle.state();
-        let told = state.checks_of(channel.project).filter(|check| check.state.telling == Telling::Told);
-        let is_assigned = |check: &Check| channel.settings.common().every || check.settings.channels.contains(&channel.id);
-        told.filter(|check| is_assigned(check)).cloned().collect()
-    };
+    let down = sender.told_down(channel);
     for checks in down.chunks(AT_ONCE) {
         let alerts: Vec<_> = checks.iter().filter_map(|check| alert(sender, channel, check, now)).collect();
         let steps = channel::sustain(&channel.settings, &alerts.iter().collect::<Vec<_>>(), now);

@@ -23,7 +23,7 @@ use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use crate::support::build::{create_check, create_project, ping};
-use crate::support::disk::Disk;
+use crate::support::disk::{Disk, Operation};
 use crate::support::engine::open;
 use crate::support::mail_server::{MailReceiver, MailScript};
 use crate::support::receiver::{Act, Receiver, Reply};
@@ -48,6 +48,10 @@ impl Site {
     }
 
     fn start_on(medium: Medium, now: Moment, change: impl FnOnce(&mut OutboundConfig)) -> Self {
+        Self::start_with(medium, now, change, None)
+    }
+
+    fn start_with(medium: Medium, now: Moment, change: impl FnOnce(&mut OutboundConfig), heartbeat: Option<notify::Heartbeat>) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |_| ()).unwrap();
         std::thread::spawn(|| writer.run());
@@ -58,6 +62,7 @@ impl Site {
             outbound: Outbound::new(outbound, &Clock::System, Random::System).unwrap(),
             zone: Timezone::utc(),
             host: "overdue.test".into(),
+            heartbeat,
             show: Box::new(|check| format!("{{\"name\": {:?}}}", check.settings.name.as_str())),
         };
         let ended = Some(notify::start(handle.clone(), config, stopped).unwrap());
@@ -353,4 +358,54 @@ async fn groups_and_channels_for_every_check_are_told() {
     told.sort();
     assert_eq!((told, site.deliveries(2).await.len()), (vec!["/every".to_owned(), "/member".to_owned()], 2));
     assert_ne!(Uuid::nil(), site.channel_now(member).uuid);
+}
+
+#[tokio::test]
+async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("repeat-most", "2")]).await;
+    for (uuid, name) in [(7, "Nightly backup"), (8, "db-dump")] {
+        site.check(uuid, name).await;
+    }
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    // The first look found it down, and counts from there.
+    site.clock.advance_secs(16);
+    for (round, secs) in [(2, 3600), (3, 3600)] {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(receiver.seen().len(), round - 1);
+        site.clock.advance_secs(secs);
+        let seen = receiver.wait_for(round).await;
+        let message: serde_json::Value = serde_json::from_str(seen[round - 1].text()).unwrap();
+        let title = message["title"].as_str().unwrap();
+        assert!(title.contains("still down") && !message.to_string().contains("db-dump"), "{message}");
+        site.deliveries(round).await;
+    }
+    // Twice was asked for. When it is up, nobody is reminded.
+    site.clock.advance_secs(3601);
+    site.ping(7, Kind::Success, "").await;
+    receiver.wait_for(4).await;
+    site.clock.advance_secs(7300);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(receiver.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let disk = Disk::default();
+    let heartbeat = notify::Heartbeat { url: receiver.url("/ping/watch"), every: Duration::from_millis(20) };
+    let site = Site::start_with(disk.medium(), Moment::from_secs(1_800_000_000), |_| (), Some(heartbeat));
+    let seen = receiver.wait_for(3).await;
+    assert_eq!((seen[0].method.as_str(), seen[0].target.as_str()), ("GET", "/ping/watch"));
+    disk.fail(Operation::Write, 0);
+    let failed = site.handle.call(create_project(&Random::seeded(2), "Home", 100)).await;
+    assert!(failed.is_err());
+    // One may be under way.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let count = receiver.seen().len();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(receiver.seen().len(), count);
+    disk.heal();
+    receiver.wait_for(count + 2).await;
 }

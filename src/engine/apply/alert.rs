@@ -116,6 +116,16 @@ impl WorkingState {
         }
     }
 
+    /// A row about no check: its text lists what is down when it is sent.
+    pub(super) fn remind(&mut self, id: ChannelId, now: Moment) -> Applied {
+        let channel = self.state.channel(id).filter(|channel| channel.settings.takes(Event::Still)).cloned().ok_or(Refusal::NotFound)?;
+        if channel.health.disabled.is_none() && self.state.outbox.of_pair(id, CheckId(0)).next().is_none() {
+            let row = OutboxRow::new(self.next_delivery(), id, CheckId(0), FlipNumber(0), Event::Still, now, now);
+            self.queue(&channel, row, now);
+        }
+        Ok(Outcome::Done)
+    }
+
     /// No pings could be taken for a while.
     pub(super) fn note_away(&mut self, away: Away) -> Outcome {
         let known = self.state.away.iter().copied();
@@ -149,22 +159,7 @@ impl WorkingState {
 
     /// A row about the newest flip of a check.
     fn row(&mut self, channel: ChannelId, check: &Check, event: Event, at: Moment, now: Moment) -> OutboxRow {
-        OutboxRow {
-            number: self.next_delivery(),
-            channel,
-            check: check.id,
-            flip: check.state.last_flip,
-            event,
-            at,
-            queued: now,
-            attempts: 0,
-            begun: None,
-            interrupted: 0,
-            doubtful: false,
-            away: false,
-            skipped: 0,
-            gone: None,
-        }
+        OutboxRow::new(self.next_delivery(), channel, check.id, check.state.last_flip, event, at, now)
     }
 
     fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {

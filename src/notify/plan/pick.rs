@@ -46,6 +46,10 @@ pub(super) fn for_people(
             false
         }
     });
+    // A reminder has its own turn.
+    if checks.len() > 1 {
+        checks.remove(&CheckId(0));
+    }
     if rules.group_after.is_some_and(|most| checks.len() > most) {
         let queued = || checks.values().flatten().map(|row| row.queued);
         let age = |of: Moment| Duration::from_micros(now.wall.micros_since(of).max(0).unsigned_abs());

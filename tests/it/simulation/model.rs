@@ -268,7 +268,9 @@ impl Model {
             Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => {
                 self.channels.get(&id.0).map(|_| Answered::Channel(id.0)).ok_or(Refusal::NotFound)
             }
-            Command::LogTest { channel, .. } => self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
+            Command::Remind(channel) | Command::LogTest { channel, .. } => {
+                self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
+            }
             Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::Away(_) => Ok(Answered::Done),
             Command::SetAlerting { check, .. } => self.check(check.0).map(|_| Answered::Check(check.0)),
             Command::DeleteChannel(id) => {

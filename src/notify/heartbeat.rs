@@ -1,0 +1,54 @@
+//! Who watches the watcher: a URL that is fetched as long as all is well here. Silence is the alarm, so it may be the ping URL of a check
+//! of another server.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::sending::Sender;
+use crate::log_limit::LogLimit;
+use crate::outbound::{HttpRequest, Redirects, Trust};
+
+/// How long an answer is waited for.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// One line for all of them now and then.
+static FAILURES: LogLimit = LogLimit::new();
+
+/// Where, and how often.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The URL, which may be a secret.
+    pub url: String,
+    /// How often it is fetched.
+    pub every: Duration,
+}
+
+/// Fetches it until it is stopped: while pings are taken, and for as long as whoever sends alerts makes progress, of which this is a part.
+pub(super) async fn run(sender: Rc<Sender>, heartbeat: Heartbeat) {
+    loop {
+        if sender.handle.is_writable() && !sender.handle.is_behind() {
+            let request = HttpRequest {
+                method: "GET".into(),
+                url: heartbeat.url.clone(),
+                headers: Vec::new(),
+                body: Vec::new().into(),
+                redirects: Redirects::Own,
+                pin: None,
+                within: WITHIN,
+            };
+            let failed = match sender.fetch(request, Trust::Operator).await {
+                Ok(answer) if (200..300).contains(&answer.status) => None,
+                Ok(answer) => Some(format!("the answer was {}", answer.status)),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(reason) = failed
+                && let Some(left_out) = FAILURES.admit(sender.handle.now())
+            {
+                tracing::warn!("the heartbeat was not taken: {reason}{left_out}");
+            }
+        }
+        sleep(heartbeat.every).await;
+    }
+}
