@@ -217,6 +217,8 @@ fn warn_of_open_directory(directory: &Path) {
 fn machine_zone() -> Timezone {
     let link = std::fs::read_link("/etc/localtime").ok();
     let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
+    // The same zone has several names, of which people know one.
+    let name = name.filter(|name| !matches!(*name, "Etc/UTC" | "Etc/UCT" | "Etc/Universal" | "Etc/Zulu"));
     name.and_then(|name| Timezone::parse(name).ok()).unwrap_or_else(Timezone::utc)
 }
 
