@@ -6,6 +6,7 @@
 
 mod facts;
 mod heartbeat;
+mod notices;
 mod plan;
 mod repeat;
 mod rules;
@@ -27,6 +28,7 @@ use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome, Report};
 use crate::outbound::Outbound;
 pub use heartbeat::Heartbeat;
+use notices::Notices;
 use plan::{Done, Job, JobId, Now, Plan, Step};
 use repeat::Reminders;
 use rules::Rules;
@@ -81,6 +83,7 @@ struct Notifier {
     under_way: JoinSet<Done>,
     jobs: HashMap<task::Id, JobId>,
     reminders: Reminders,
+    notices: Notices,
     heartbeat: Option<Heartbeat>,
     /// What could not be reported yet.
     unreported: Vec<(JobId, Vec<Report>)>,
@@ -97,6 +100,7 @@ impl Notifier {
             under_way: JoinSet::new(),
             jobs: HashMap::new(),
             reminders: Reminders::default(),
+            notices: Notices::default(),
             heartbeat,
             unreported: Vec::new(),
         }
@@ -137,10 +141,15 @@ impl Notifier {
         while let Some(ended) = self.under_way.try_join_next_with_id() {
             self.ended(ended);
         }
+        let now = self.now();
+        for notice in self.notices.due(&self.sender, now) {
+            for channel in notice.channels {
+                task::spawn_local(notices::send(Rc::clone(&self.sender), channel, notice.facts.clone()));
+            }
+        }
         if !self.report().await {
             return PAUSE;
         }
-        let now = self.now();
         for channel in self.reminders.due(&self.sender, now) {
             // One that is refused comes after the next interval.
             let _ = self.handle.call(Command::Remind(channel)).await;

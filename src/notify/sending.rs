@@ -113,17 +113,7 @@ impl Sender {
         let check = Box::new(CheckFacts::example(&name.unwrap_or_default()));
         let alert = self.words(&channel, Facts::Check(check, News::Test { at: now, up }), now);
         let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
-        let mut attempt = Attempt {
-            id: id_of_test.clone(),
-            number: 1,
-            at: now,
-            failing_since: None,
-            doubtful: false,
-            plain: false,
-            mail_id: id_of_test,
-            mail_answers: None,
-            unsubscribe: None,
-        };
+        let mut attempt = first_attempt(id_of_test, now);
         let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt)).await;
         let Told { judged, .. } = told.unwrap_or_else(|_| Told::later("it took too long".into(), true));
         let failed = match judged.verdict {
@@ -141,6 +131,16 @@ impl Sender {
     pub(super) fn words(&self, channel: &Channel, facts: Facts, now: Moment) -> Alert {
         let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
         words::alert(facts, Scene { now, zone, pages: None, host: &self.host })
+    }
+
+    /// Sends a notice to a channel; whether it was taken.
+    pub(super) async fn notice(&self, channel: &Channel, facts: Facts) -> bool {
+        let now = self.handle.now();
+        let alert = self.words(channel, facts, now);
+        let id = format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>());
+        let mut attempt = first_attempt(id, now);
+        let Told { judged, .. } = self.tell(channel, &alert, &mut attempt).await;
+        judged.verdict == channel::Verdict::Delivered
     }
 
     /// Sends a request that is no alert.
@@ -268,6 +268,13 @@ impl Sender {
             }
         }
     }
+}
+
+/// The first and only attempt to send something of this id.
+fn first_attempt(id: String, at: Moment) -> Attempt {
+    let (number, failing_since, doubtful, plain) = (1, None, false, false);
+    let mail_id = id.clone();
+    Attempt { id, number, at, failing_since, doubtful, plain, mail_id, mail_answers: None, unsubscribe: None }
 }
 
 /// What is said of a message that its channel has no words for.

@@ -409,3 +409,39 @@ async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
     disk.heal();
     receiver.wait_for(count + 2).await;
 }
+
+#[tokio::test]
+async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
+    let disk = Disk::default();
+    let site = Site::start_on(disk.medium(), Moment::from_secs(1_800_000_000), |_| ());
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    let (broken, phone) = (Receiver::start([Act::status(500)]).await, Receiver::start([Act::status(200)]).await);
+    let hook = webhook(&site, &broken).await;
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up")]).await;
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "").await;
+    site.failed(hook).await;
+    site.clock.advance_secs(3601);
+    let title = |seen: &crate::support::receiver::Seen| {
+        let message: serde_json::Value = serde_json::from_str(seen.text()).unwrap();
+        message["title"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(title(&phone.wait_for(1).await[0]), "The channel webhook does not work");
+    // Once, until it is over.
+    for _ in 0..5 {
+        site.clock.advance_secs(16);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    disk.fail(Operation::Write, 0);
+    assert!(site.handle.call(create_project(&Random::seeded(3), "Other", 100)).await.is_err());
+    // One look finds it, one finds that it has lasted.
+    for secs in [16, 61] {
+        site.clock.advance_secs(secs);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(title(&phone.wait_for(2).await[1]), "overdue takes no pings");
+    disk.heal();
+    site.until(|| site.handle.is_writable()).await;
+    site.clock.advance_secs(16);
+    assert_eq!(title(&phone.wait_for(3).await[2]), "overdue takes pings again");
+}
