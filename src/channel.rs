@@ -60,7 +60,13 @@ pub fn judge(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt, step:
 /// What keeps alerts alive that end by themselves unless they are sent again: one step for all checks of a channel that are down, at most
 /// 500 at a time. Nothing for kinds that need no such thing.
 pub fn sustain(settings: &ChannelSettings, alerts: &[&Alert], now: Moment) -> Vec<Step> {
-    kinds::sender(settings.kind()).map_or_else(Vec::new, |sender| (sender.sustain)(settings, alerts, now))
+    let sustain = kinds::sender(settings.kind()).and_then(|sender| sender.sustain);
+    sustain.map_or_else(Vec::new, |sustain| sustain(settings, alerts, now))
+}
+
+/// Whether a kind needs to be told again and again: see [`sustain`].
+pub fn is_sustained(settings: &ChannelSettings) -> bool {
+    kinds::sender(settings.kind()).is_some_and(|sender| sender.sustain.is_some())
 }
 
 /// Whether what was [refused](Verdict::Unsendable) can be sent once more, [plainly](Attempt::plain).

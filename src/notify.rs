@@ -119,9 +119,12 @@ impl Notifier {
                 Some(ended) = self.under_way.join_next_with_id() => self.ended(ended),
                 () = sleep(again) => {}
                 _ = stopped.changed() => {}
+                // Each of them runs for ever, unless it panics: then the server should not look as if all were well.
+                Some(_) = aside.join_next() => return,
             }
         }
         aside.abort_all();
+        self.report().await;
         let finishing = async {
             while let Some(ended) = self.under_way.join_next_with_id().await {
                 self.ended(ended);
@@ -190,27 +193,33 @@ impl Notifier {
 
     /// Writes down what has come of messages; `false` if that cannot be written now.
     async fn report(&mut self) -> bool {
-        while let Some((id, reports)) = self.unreported.pop() {
-            if !self.submit(reports.clone()).await {
-                self.unreported.push((id, reports));
-                return false;
-            }
+        let reports = self.unreported.iter().flat_map(|(_, reports)| reports).cloned().collect();
+        if !self.submit(reports).await {
+            return false;
+        }
+        for (id, _) in self.unreported.drain(..) {
             self.plan.settled(id);
         }
         true
     }
 
     async fn submit(&self, reports: Vec<Report>) -> bool {
+        let mut together = Vec::new();
+        let mut rows = 0;
         for report in reports {
-            // A channel that is to be disabled is so at once. What of its message follows is left out, which is as well.
-            for rows in report.rows.chunks(AT_ONCE) {
-                let report = Report { rows: rows.to_vec(), ..report.clone() };
-                if !matches!(self.handle.call(Command::ReportDeliveries(vec![report])).await, Ok(Ok(_))) {
+            for part in report.rows.chunks(AT_ONCE) {
+                if rows + part.len() > AT_ONCE && !self.carry_out(std::mem::take(&mut together)).await {
                     return false;
                 }
+                rows = if together.is_empty() { part.len() } else { rows + part.len() };
+                together.push(Report { rows: part.to_vec(), ..report.clone() });
             }
         }
-        true
+        together.is_empty() || self.carry_out(together).await
+    }
+
+    async fn carry_out(&self, reports: Vec<Report>) -> bool {
+        matches!(self.handle.call(Command::ReportDeliveries(reports)).await, Ok(Ok(_)))
     }
 
     /// Writes down that these messages are sent, and sends them; `false` if that cannot be written now.

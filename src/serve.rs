@@ -146,7 +146,7 @@ async fn serve(
         heartbeat: config.heartbeat.clone(),
         show: http::shown_checks(doors.base_url.clone(), handle.clone()),
     };
-    let told = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
+    let mut told = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
     let mut doors = doors.serve(admin, &handle, config, threads, blocking, &stopped);
     tell_supervisor(NotifyState::Ready);
 
@@ -157,10 +157,13 @@ async fn serve(
         }
         _ = &mut ended => Some(ServeError::Panicked),
         _ = doors.join_next() => Some(ServeError::DoorFell),
+        _ = &mut told => Some(ServeError::NotifierFell),
     };
     tell_supervisor(NotifyState::Stopping);
     stop.send_replace(true);
     let stopping = async {
+        // One that has fallen is not waited for.
+        let told = (!matches!(failure, Some(ServeError::NotifierFell))).then_some(told);
         close(doors, told).await;
         match failure {
             Some(error) => Err(error),
@@ -184,11 +187,13 @@ fn run_writer(writer: Writer) -> io::Result<oneshot::Receiver<Ended>> {
 }
 
 /// Waits for the doors, so that whatever they took in reaches the writer and is answered.
-async fn close(mut doors: JoinSet<()>, told: oneshot::Receiver<()>) {
+async fn close(mut doors: JoinSet<()>, told: Option<oneshot::Receiver<()>>) {
     let closed = async {
         while doors.join_next().await.is_some() {}
         // What is being sent is reported by the same writer.
-        let _ = told.await;
+        if let Some(told) = told {
+            let _ = told.await;
+        }
     };
     if timeout(DOORS_TIME, closed).await.is_err() {
         tracing::warn!("what the doors did not finish in time is dropped");

@@ -52,7 +52,7 @@ pub(super) struct Sender {
     /// What is to be sent; nothing: it does nothing about this alert.
     pub(super) send: fn(&Call<'_>) -> Vec<Step>,
     /// What keeps alive what would end by itself.
-    pub(super) sustain: fn(&ChannelSettings, &[&Alert], Moment) -> Vec<Step>,
+    pub(super) sustain: Option<fn(&ChannelSettings, &[&Alert], Moment) -> Vec<Step>>,
     /// What an answer means.
     pub(super) judge: fn(&Call<'_>, &Request, &Response, Moment) -> Verdict,
 }
@@ -64,7 +64,7 @@ impl Sender {
         has_plain_form: true,
         pace: |_| None,
         send: |_| Vec::new(),
-        sustain: |_, _, _| Vec::new(),
+        sustain: None,
         judge: |_, _, response, now| response.usual(now),
     };
 }

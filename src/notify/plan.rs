@@ -19,6 +19,8 @@ use crate::random::Random;
 
 /// Messages that are under way at the same time: see [limits](crate::docs::limits).
 const MOST_JOBS: usize = 64;
+/// And to one place: see [limits](crate::docs::limits).
+const MOST_OF_A_PLACE: usize = 8;
 /// Pauses after so many failures in a row, in seconds; the last one holds from then on.
 const PAUSES: [u64; 10] = [5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600];
 /// The longest pause that a receiver can ask for.
@@ -51,6 +53,8 @@ pub(super) struct Job {
     pub(super) items: Vec<Item>,
     /// What it makes needless.
     pub(super) superseded: Vec<DeliveryNumber>,
+    /// Where it goes.
+    place: String,
 }
 
 /// What is told about one check.
@@ -157,6 +161,12 @@ pub(super) struct Now {
 pub(super) struct Plan {
     channels: HashMap<ChannelId, Sending>,
     under_way: BTreeMap<JobId, Job>,
+    /// Those of which it is known what has come of them.
+    ended: BTreeSet<JobId>,
+    /// How many go to each place.
+    places: HashMap<String, usize>,
+    /// The channel that had its turn last.
+    turn: Option<ChannelId>,
     last: u64,
 }
 
@@ -230,6 +240,21 @@ impl Sending {
         Ok(())
     }
 
+    /// A message that was counted was not sent.
+    fn give_back(&mut self) {
+        self.tokens += 1.0;
+        self.today.1 = self.today.1.saturating_sub(1);
+    }
+
+    /// Whether a row has waited for so long that it helps nobody any more. The clock alone does not say so: it may have been set, and the
+    /// server may not have run.
+    fn is_over(&self, row: &OutboxRow, rules: &Rules, now: Now) -> bool {
+        let most = i64::try_from(rules.give_up.as_micros()).unwrap_or(i64::MAX);
+        let is_long = |since: Moment| now.wall.micros_since(since) > most;
+        let fails = self.channel.health.failing.as_ref().is_some_and(|(since, _)| is_long(*since));
+        is_long(row.queued) && (row.attempts > 0 || fails)
+    }
+
     /// Whether people have heard enough of a check for now; else until when.
     fn is_calm(&mut self, check: CheckId, now: Duration) -> Result<(), Duration> {
         let Some(told) = self.told.get_mut(&check) else { return Ok(()) };
@@ -248,7 +273,11 @@ impl Plan {
     pub(super) fn step(&mut self, state: &State, rules: impl Fn(&Channel) -> Rules, now: Now) -> Step {
         let mut step = Step::default();
         self.channels.retain(|id, sending| sending.jobs > 0 || state.channel(*id).is_some());
-        for id in state.outbox.channels() {
+        let mut waiting: Vec<_> = state.outbox.channels().collect();
+        // Each has its turn, however many wait.
+        let after = waiting.partition_point(|id| Some(*id) <= self.turn);
+        waiting.rotate_left(after);
+        for id in waiting {
             let Some(channel) = state.channel(id).filter(|channel| channel.health.disabled.is_none()) else { continue };
             let rules = rules(channel);
             self.channels.entry(id).or_insert_with(|| Sending::new(channel, &rules, now.uptime)).meet(channel);
@@ -265,6 +294,10 @@ impl Plan {
             step.again(now.uptime + left);
             return false;
         }
+        // More would only wait for the others, and take places from those who need not.
+        if self.places.get(&rules.place).is_some_and(|count| *count >= MOST_OF_A_PLACE) {
+            return false;
+        }
         if let Err(again) = sending.may_send(rules, now.uptime) {
             again.into_iter().for_each(|at| step.again(at));
             return false;
@@ -276,12 +309,15 @@ impl Plan {
             Class::Group => None,
         };
         let Some((items, superseded)) = picked else { return false };
+        *self.places.entry(rules.place.clone()).or_default() += 1;
+        self.turn = Some(id);
         self.last += 1;
         sending.tokens -= 1.0;
         sending.today.1 += 1;
         sending.jobs += 1;
         sending.checks.extend(items.iter().map(|item| item.row.check));
-        let job = Job { id: JobId(self.last), channel: Arc::clone(&sending.channel), items, superseded };
+        let place = rules.place.clone();
+        let job = Job { id: JobId(self.last), channel: Arc::clone(&sending.channel), items, superseded, place };
         self.under_way.insert(job.id, job.clone());
         step.jobs.push(job);
         true
@@ -291,6 +327,7 @@ impl Plan {
     pub(super) fn done(&mut self, id: JobId, done: Done, rules: &Rules, now: Now, random: &Random) -> Vec<Report> {
         let Some(job) = self.under_way.get(&id) else { return Vec::new() };
         let Some(sending) = self.channels.get_mut(&job.channel.id) else { return Vec::new() };
+        self.ended.insert(id);
         let Done { mut verdict, reason, status } = done;
         let attempts = job.items.first().map_or(0, |item| item.row.attempts + 1);
         if verdict == Verdict::Refused && rules.class != Class::People && attempts < MOST_REFUSED {
@@ -310,6 +347,10 @@ impl Plan {
                 let spread = 0.8 + 0.4 * (f64::from(u16::from_le_bytes(random.bytes())) / f64::from(u16::MAX));
                 let pause = Duration::from_secs(pause).mul_f64(spread).max(after.unwrap_or_default().min(LONGEST_PAUSE));
                 sending.not_before = sending.not_before.max(now.uptime + pause);
+                if !matches!(verdict, Verdict::Later { doubtful: true, .. }) {
+                    // What costs money has cost none.
+                    sending.today.1 = sending.today.1.saturating_sub(1);
+                }
             }
             Verdict::Delivered => {
                 sending.failures = 0;
@@ -317,7 +358,8 @@ impl Plan {
                 if digest {
                     sending.not_before = sending.not_before.max(now.uptime + AFTER_DIGEST);
                 } else if rules.class == Class::People {
-                    for item in &job.items {
+                    // Of reminders they have asked for as many as come.
+                    for item in job.items.iter().filter(|item| item.row.check != CheckId(0)) {
                         sending.told.entry(item.row.check).or_default().push_back(now.uptime);
                     }
                     sending.told.retain(|_, told| told.back().is_some_and(|at| *at + CALM > now.uptime));
@@ -345,7 +387,18 @@ impl Plan {
     /// The rows of a message are as it was reported, or it was never begun: they may be chosen again.
     pub(super) fn settled(&mut self, id: JobId) {
         let Some(job) = self.under_way.remove(&id) else { return };
+        if let Some(count) = self.places.get_mut(&job.place) {
+            *count -= 1;
+            if *count == 0 {
+                self.places.remove(&job.place);
+            }
+        }
+        let ended = self.ended.remove(&id);
         if let Some(sending) = self.channels.get_mut(&job.channel.id) {
+            if !ended {
+                // It was never sent.
+                sending.give_back();
+            }
             sending.jobs -= 1;
             sending.checks.retain(|check| !job.items.iter().any(|item| item.row.check == *check));
         }

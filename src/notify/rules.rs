@@ -7,6 +7,7 @@ use crate::domain::channel::Class;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
+use crate::outbound::place_of;
 
 /// Events of different checks that are sent to a program at the same time, and to a keeper of incidents.
 const MACHINE_PARALLEL: usize = 8;
@@ -19,8 +20,10 @@ const GIVE_UP: Duration = Duration::from_secs(86_400);
 const GIVE_UP_PEOPLE: Duration = Duration::from_secs(7 * 86_400);
 
 /// See the module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Rules {
+    /// Where messages go: a host and port, or the service of the kind.
+    pub(super) place: String,
     pub(super) class: Class,
     /// Messages that are sent at the same time.
     pub(super) parallel: usize,
@@ -41,7 +44,9 @@ impl Rules {
     pub(super) fn of(channel: &Channel, zone: &Timezone, now: Moment) -> Self {
         let (kind, common) = (channel.settings.kind(), channel.settings.common());
         let is_people = kind.class == Class::People;
+        let url = channel.settings.urls().next().and_then(|url| place_of(url).ok());
         Self {
+            place: url.unwrap_or_else(|| kind.name.to_owned()),
             class: kind.class,
             parallel: match kind.class {
                 Class::People if kind.name == "email" => MAIL_PARALLEL,

@@ -76,15 +76,20 @@ impl Sender {
         let alert = self.words(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
         let previous = || self.handle.flip(first.flip).ok().flatten().map(|logged| mail_id(logged.previous.0));
+        // A digest that is made anew may tell more than before, and is another message then.
+        let id = match job.items.last().filter(|_| job.items.len() > 1) {
+            Some(last) => format!("{instance}-{}-{}-{}", first.number.0, last.row.number.0, job.items.len()),
+            None => format!("{instance}-{}", first.number.0),
+        };
         let is_up = first.event == crate::domain::alert::Event::Up;
         let mut attempt = Attempt {
-            id: format!("{instance}-{}", first.number.0),
+            id: id.clone(),
             number: first.attempts,
             at: now,
             failing_since: job.channel.health.failing.as_ref().map(|(since, _)| *since),
             doubtful: job.items.iter().any(|item| item.row.doubtful),
             plain: false,
-            mail_id: if job.items.len() > 1 { format!("{instance}-{}", first.number.0) } else { mail_id(first.flip.0) },
+            mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
             mail_answers: if is_up && job.items.len() == 1 { previous() } else { None },
             unsubscribe: None,
         };

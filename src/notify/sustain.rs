@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
 
 use super::sending::Sender;
 use crate::channel;
 use crate::channel::alert::{Also, CheckFacts, Facts, News};
-use crate::domain::channel::Class;
 use crate::domain::check::Check;
 use crate::domain::project::Channel;
 
@@ -18,20 +18,22 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Checks that are told in one request.
 const AT_ONCE: usize = 500;
 
-/// Tells them until it is stopped.
+/// Tells them until it is stopped. One that does not answer keeps no other waiting.
 pub(super) async fn run(sender: Rc<Sender>) {
     loop {
         sleep(EVERY).await;
         for channel in channels(&sender) {
-            sustain(&sender, &channel).await;
+            let sender = Rc::clone(&sender);
+            spawn_local(async move { timeout(EVERY, sustain(&sender, &channel)).await });
         }
     }
 }
 
+/// Those that fail are told as well: what they do not hear again ends there.
 fn channels(sender: &Sender) -> Vec<Arc<Channel>> {
     let state = sender.handle.state();
     let all = state.projects().flat_map(|project_state| project_state.channels.values());
-    all.filter(|channel| channel.settings.kind().class == Class::Incident && channel.health == Default::default()).cloned().collect()
+    all.filter(|channel| channel::is_sustained(&channel.settings) && channel.health.disabled.is_none()).cloned().collect()
 }
 
 async fn sustain(sender: &Sender, channel: &Channel) {

@@ -14,11 +14,12 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION, USER_AGENT};
 use hyper::{Method, Request, Response};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Inner;
 use super::error::{SendError, Stage};
 use super::guard::Trust;
+use super::limits::Permit;
 use super::pool::{Key, Sender};
 use super::tls::CertificatePin;
 use super::url::Url;
@@ -27,6 +28,8 @@ use super::url::Url;
 const MOST_BODY: usize = 64 * 1024;
 /// Redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
+/// How long a request waits until it is its turn.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Headers that another origin may see: they say what a request is, never who sends it.
 const FOR_ANYBODY: [&str; 7] =
     ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
@@ -89,7 +92,7 @@ impl fmt::Debug for HttpAnswer {
 pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
     let mut url = Url::parse(&request.url)?;
     let mut parts = Parts::new(&request, &url)?;
-    let mut permit = inner.limits.enter(&url.place).await;
+    let mut permit = turn(inner, &url).await?;
     let mut end = pin!(sleep(request.within));
     let mut left = if request.redirects == Redirects::Own { MOST_REDIRECTS } else { 0 };
     loop {
@@ -113,8 +116,14 @@ pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust) -> R
         }
         url = next;
         drop(permit);
-        permit = inner.limits.enter(&url.place).await;
+        permit = turn(inner, &url).await?;
     }
+}
+
+/// Waits until it is the turn of a request to this place.
+async fn turn(inner: &Inner, url: &Url) -> Result<Permit, SendError> {
+    let told = |_| SendError::new(Stage::Timeout, format!("too much is being sent to {}", url.place.host));
+    timeout(LONGEST_WAIT, inner.limits.enter(&url.place)).await.map_err(told)
 }
 
 /// Method, headers and body, as the next hop gets them.

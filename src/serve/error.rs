@@ -33,6 +33,8 @@ pub enum ServeError {
     Panicked,
     /// A door panicked.
     DoorFell,
+    /// Whoever sends alerts panicked.
+    NotifierFell,
     /// What was queued was not written in time.
     Stuck,
     /// A second signal came before all was done.
@@ -52,6 +54,7 @@ impl fmt::Display for ServeError {
             Self::System(error) => write!(f, "the system refused what a server needs: {error}"),
             Self::Panicked => f.write_str("the writer panicked; what it had acknowledged is on disk, start the server again"),
             Self::DoorFell => f.write_str("a door panicked; what was acknowledged is on disk, start the server again"),
+            Self::NotifierFell => f.write_str("what sends alerts panicked; what waits is on disk, start the server again"),
             Self::Stuck => f.write_str("the database did not take what was queued in time; what was acknowledged is on disk"),
             Self::Interrupted => f.write_str("a second signal came before the doors were closed; what was acknowledged is on disk"),
         }

@@ -18,7 +18,7 @@ const HOLDS: i64 = 300;
 pub(super) const ALERTMANAGER: Sender = Sender {
     name: "alertmanager",
     has_plain_form: false,
-    sustain: request,
+    sustain: Some(request),
     send: |call| request(call.settings, &[call.alert], call.attempt.at),
     judge: |_, _, response, now| match response.status {
         // The valid ones may have been stored; the next minute sends all of them again.

@@ -260,6 +260,11 @@ impl ChannelSettings {
         Self::read(self.kind, others.chain([(key, value)]))
     }
 
+    /// The URLs that requests go to.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.pairs().filter(|(key, _)| matches!(self.kind.field(key), Some((field, false)) if field.is_url())).map(|(_, url)| url)
+    }
+
     /// The values that must be shown to nobody.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.pairs().filter(|(key, _)| matches!(self.kind.field(key), Some((field, false)) if field.is_secret())).map(|(_, value)| value)

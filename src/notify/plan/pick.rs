@@ -1,6 +1,6 @@
 //! Which of the rows that wait for a channel make its next message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,18 +28,18 @@ pub(super) fn for_people(
     now: Now,
     step: &mut Step,
 ) -> Option<Picked> {
-    let mut checks = BTreeMap::<CheckId, Vec<&Arc<OutboxRow>>>::new();
+    let mut checks = BTreeSet::new();
     for row in state.outbox.of_channel(channel).take(MOST_ROWS) {
         if sending.checks.contains(&row.check) || step.is_over(row) {
             continue;
         }
-        if is_over(row, rules, now) {
+        if sending.is_over(row, rules, now) {
             give_up(row, now, step)?;
         } else {
-            checks.entry(row.check).or_default().push(row);
+            checks.insert(row.check);
         }
     }
-    checks.retain(|check, _| match sending.is_calm(*check, now.uptime) {
+    checks.retain(|check| match sending.is_calm(*check, now.uptime) {
         Ok(()) => true,
         Err(until) => {
             step.again(until);
@@ -50,7 +50,11 @@ pub(super) fn for_people(
     if checks.len() > 1 {
         checks.remove(&CheckId(0));
     }
-    if rules.group_after.is_some_and(|most| checks.len() > most) {
+    // Also the newest of those that lie beyond what was looked at.
+    let rows = |check: &CheckId| -> Vec<_> { state.outbox.of_pair(channel, *check).filter(|row| !step.is_over(row)).collect() };
+    let mut checks: BTreeMap<CheckId, Vec<&Arc<OutboxRow>>> = checks.iter().map(|check| (*check, rows(check))).collect();
+    let is_away = checks.len() > 1 && checks.values().flatten().all(|row| row.away);
+    if rules.group_after.is_some_and(|most| is_away || checks.len() > most) {
         let queued = || checks.values().flatten().map(|row| row.queued);
         let age = |of: Moment| Duration::from_micros(now.wall.micros_since(of).max(0).unsigned_abs());
         let (first, newest) = (age(queued().min()?), age(queued().max()?));
@@ -75,7 +79,7 @@ fn collapsed(rows: &[&Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> 
     superseded.extend(earlier.iter().map(|row| row.number));
     // The downtime that has ended, if nobody can have been told of it.
     let untold = if newest.event == Event::Up { earlier.last() } else { None };
-    let untold = untold.filter(|down| !down.may_have_arrived()).map(|down| Arc::clone(down));
+    let untold = untold.filter(|down| down.event == Event::Down && !down.may_have_arrived()).map(|down| Arc::clone(down));
     let told_as_well = usize::from(untold.is_some());
     let skipped = rows.iter().map(|row| usize::from(row.skipped)).sum::<usize>() + earlier.len() - told_as_well;
     let since = rows.first().map_or(newest.at, |row| row.at);
@@ -95,12 +99,14 @@ pub(super) fn for_machines(
         if sending.checks.contains(&row.check) || step.is_over(row) {
             continue;
         }
-        if is_over(row, rules, now) {
+        if sending.is_over(row, rules, now) {
             give_up(row, now, step)?;
             continue;
         }
         if rules.class == Class::Incident && row.event == Event::Down && !row.may_have_arrived() {
-            let end = state.outbox.of_pair(channel, row.check).find(|next| next.number > row.number);
+            let next = state.outbox.of_pair(channel, row.check).find(|next| next.number > row.number);
+            // A channel that is told of downtimes alone may have another one next.
+            let end = next.filter(|next| matches!(next.event, Event::Up | Event::Closed));
             if let Some(end) = end {
                 let sent = Sent::Superseded("it was over before it was told".into());
                 step.finish(channel, vec![row.number, end.number], sent);
@@ -111,11 +117,6 @@ pub(super) fn for_machines(
         return Some((vec![item], Vec::new()));
     }
     None
-}
-
-/// It has waited for so long that it helps nobody any more.
-fn is_over(row: &OutboxRow, rules: &Rules, now: Now) -> bool {
-    now.wall.micros_since(row.queued) > i64::try_from(rules.give_up.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// `None`: there is enough to be reported, the rest has its turn after it.

@@ -8,6 +8,7 @@ use crate::domain::project::{ChannelName, Project, ProjectName};
 use crate::engine::state::Change;
 
 const PEOPLE: Rules = Rules {
+    place: String::new(),
     class: Class::People,
     parallel: 1,
     group_after: Some(5),
@@ -16,8 +17,14 @@ const PEOPLE: Rules = Rules {
     quiet_until: None,
     give_up: Duration::from_secs(7 * 86_400),
 };
-const MACHINE: Rules = Rules { class: Class::Machine, parallel: 8, group_after: None, give_up: Duration::from_secs(86_400), ..PEOPLE };
-const INCIDENT: Rules = Rules { class: Class::Incident, parallel: 4, ..MACHINE };
+fn machine() -> Rules {
+    Rules { class: Class::Machine, parallel: 8, group_after: None, give_up: Duration::from_secs(86_400), ..PEOPLE }
+}
+
+fn incident() -> Rules {
+    Rules { class: Class::Incident, parallel: 4, ..machine() }
+}
+
 const CHANNEL: ChannelId = ChannelId(2);
 
 /// A plan for one channel, the outbox that it reads, and a clock that is moved by hand.
@@ -78,7 +85,7 @@ impl World {
 
     /// A step, of which all that it reports and begins is written down.
     fn step(&mut self) -> (Vec<Job>, Option<u64>) {
-        let Step { jobs, reports, again, .. } = self.plan.step(&self.state, |_| self.rules, self.now);
+        let Step { jobs, reports, again, .. } = self.plan.step(&self.state, |_| self.rules.clone(), self.now);
         self.apply(&reports);
         for job in &jobs {
             for number in job.numbers() {
@@ -230,7 +237,7 @@ fn people_hear_of_one_check_six_times_an_hour() {
 
 #[test]
 fn machines_are_told_everything_in_order_and_eight_at_a_time() {
-    let mut world = World::new(MACHINE);
+    let mut world = World::new(machine());
     for check in 1..=10 {
         world.queue(check, Event::Down);
         world.queue(check, Event::Up);
@@ -244,7 +251,7 @@ fn machines_are_told_everything_in_order_and_eight_at_a_time() {
 
 #[test]
 fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
-    let mut world = World::new(MACHINE);
+    let mut world = World::new(machine());
     (1..=20).for_each(|check| _ = world.queue(check, Event::Down));
     let (jobs, _) = world.step();
     for job in &jobs {
@@ -295,7 +302,7 @@ fn a_channel_that_is_changed_is_tried_at_once() {
 
 #[test]
 fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
-    let mut world = World::new(INCIDENT);
+    let mut world = World::new(incident());
     for (check, end) in [(1, Event::Up), (2, Event::Closed)] {
         world.queue(check, Event::Down);
         world.queue(check, end);
@@ -304,7 +311,7 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
     assert_eq!(World::tells(&world.step().0), ["3down"]);
     assert_eq!(world.told, ["1 Superseded", "2 Superseded", "3 Superseded", "4 Superseded"]);
     // Begun, and nobody knows: both are sent, in order.
-    let mut world = World::new(INCIDENT);
+    let mut world = World::new(incident());
     world.queue(1, Event::Down);
     let (jobs, _) = world.step();
     world.done(&jobs[0], Verdict::Later { after: None, doubtful: true });
@@ -318,10 +325,17 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
 
 #[test]
 fn what_has_waited_for_too_long_is_given_up() {
-    for (rules, days) in [(MACHINE, 1), (PEOPLE, 7)] {
+    for (rules, days) in [(machine(), 1), (PEOPLE, 7)] {
         let mut world = World::new(rules);
         (1..=1200).for_each(|check| _ = world.queue(check, Event::Down));
+        let failing = Some((world.now.wall, "busy".into()));
         world.pass(days * 86_400_000 + 1);
+        // The clock alone says nothing.
+        assert_eq!((world.step(), world.told.len()).1, 0);
+        world = World { plan: Plan::default(), ..world };
+        let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+        channel.health.failing = failing;
+        world.state.apply(&Change::Channel(Arc::new(channel)));
         world.queue(5000, Event::Down);
         for _ in 0..3 {
             assert!(world.told.len() < 1200);
@@ -376,7 +390,7 @@ fn quiet_hours_end_with_what_is_true_then() {
 
 #[test]
 fn a_machine_that_refuses_is_asked_five_times_and_people_once() {
-    for (rules, asked) in [(MACHINE, 5), (PEOPLE, 1)] {
+    for (rules, asked) in [(machine(), 5), (PEOPLE, 1)] {
         let mut world = World::new(rules);
         world.queue(1, Event::Down);
         let mut times = 0;

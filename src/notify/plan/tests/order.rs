@@ -18,10 +18,10 @@ proptest! {
     /// end nothing waits.
     #[test]
     fn everything_is_told_once_and_in_order(
-        rules in prop_oneof![Just(PEOPLE), Just(MACHINE), Just(INCIDENT)],
+        rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
         moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), verdict()), 1..150),
     ) {
-        let mut world = World::new(rules);
+        let mut world = World::new(rules.clone());
         let (mut under_way, mut next_event) = (Vec::<Job>::new(), HashMap::new());
         let mut told = HashMap::<CheckId, u64>::new();
         let mut queued = 0;
