@@ -43,6 +43,15 @@ pub enum ManageError {
     },
     /// The state of the check or of its project does not allow it.
     Refused(Refusal),
+    /// No delivery has that number.
+    NoDelivery(u64),
+    /// Only what was given up is sent again; this delivery came to something else.
+    NotGivenUp {
+        /// Its number.
+        number: u64,
+        /// What has become of it.
+        outcome: &'static str,
+    },
     /// Another project has that name.
     ProjectNameTaken,
     /// The kind of the channel does not take these settings.
@@ -83,6 +92,14 @@ impl fmt::Display for ManageError {
             }
             Self::Refused(Refusal::AmbiguousChannel(name)) => {
                 write!(f, "several channels of the project are named {name:?}; give the UUID of one")
+            }
+            Self::Refused(Refusal::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
+            Self::Refused(Refusal::Outdated) => {
+                f.write_str("the check has changed its status since, and this channel is told only what is true now")
+            }
+            Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
+            Self::NotGivenUp { number, outcome } => {
+                write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
             }
             // What these are about no command of this room contains.
             Self::Refused(_) => f.write_str("it was refused; nothing was changed"),
