@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 
 use super::outbound::OutboundFlags;
 use super::shared::{AnyProject, Json, OneProject};
@@ -111,7 +111,7 @@ pub(super) enum Manage {
         which: Which,
 
         /// Whether to try what is sent when a check is down, or when it is up again
-        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = is_up())]
+        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = is_up(), action = ArgAction::Set)]
         event: bool,
 
         #[command(flatten)]
