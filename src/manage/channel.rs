@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ManageError, check, submit};
-use crate::domain::channel::{ChannelSettings, GivenSettings};
+use crate::domain::channel::{ChannelSettings, Class, GivenSettings};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
@@ -58,10 +58,13 @@ pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), ManageErr
 /// again. One that arrives enables the channel.
 ///
 /// # Errors
-/// When too many tests wait, the channel is gone, or the server stops.
-pub async fn test(handle: &Handle, channel: ChannelId, up: bool) -> Result<Tried, ManageError> {
-    let tried = handle.try_channel(channel, up).map_err(ManageError::Unavailable)?;
-    let is_gone = || handle.state().channel(channel).is_none();
+/// When it is a group, too many tests wait, the channel is gone, or the server stops.
+pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried, ManageError> {
+    if channel.settings.kind().class == Class::Group {
+        return Err(ManageError::Group);
+    }
+    let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
+    let is_gone = || handle.state().channel(channel.id).is_none();
     // Whoever sends lets go of what cannot be sent any more.
     tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
 }

@@ -43,6 +43,8 @@ pub enum ManageError {
     },
     /// The state of the check or of its project does not allow it.
     Refused(Refusal),
+    /// The channel is a group, which sends nothing itself.
+    Group,
     /// No delivery has that number.
     NoDelivery(u64),
     /// Only what was given up is sent again; this delivery came to something else.
@@ -97,6 +99,7 @@ impl fmt::Display for ManageError {
             Self::Refused(Refusal::Outdated) => {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")
             }
+            Self::Group => f.write_str("a group sends nothing itself; test the channels in it, one by one"),
             Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
             Self::NotGivenUp { number, outcome } => {
                 write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")

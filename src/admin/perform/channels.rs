@@ -35,7 +35,7 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
             name: channel.name.as_str().into(),
             status: status.into(),
             since: since.map(written),
-            waiting: state.outbox.of_channel(channel.id).count(),
+            waiting: state.outbox.waiting_for(channel.id),
             last_error,
             settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
         }
@@ -47,7 +47,7 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
 pub(super) async fn answer(handle: &Handle, channel: &Channel, what: OfChannel) -> Result<Reply, ManageError> {
     use manage::channel::{assign, disable, enable, test};
     let (chosen, assigned) = match what {
-        OfChannel::Test { up } => return test(handle, channel.id, up).await.map(tested),
+        OfChannel::Test { up } => return test(handle, channel, up).await.map(tested),
         OfChannel::Enable => return enable(handle, channel.id).await.map(|()| Reply::Done),
         OfChannel::Disable => return disable(handle, channel.id).await.map(|()| Reply::Done),
         OfChannel::Assign(chosen) => (chosen, true),

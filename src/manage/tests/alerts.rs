@@ -176,8 +176,9 @@ fn a_test_of_a_channel_that_goes_is_told() {
     let service = Service::new();
     let project = service.project("one");
     let id = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
+    let mail = service.handle.state().channel(id).cloned().unwrap();
     let untried = service.run(async {
-        let testing = channel::test(&service.handle, id, false);
+        let testing = channel::test(&service.handle, &mail, false);
         let sender = async {
             service.handle.something_to_send().await;
             channel::delete(&service.handle, id).await.unwrap();
@@ -189,8 +190,12 @@ fn a_test_of_a_channel_that_goes_is_told() {
     assert_eq!(untried, "what it is about was removed meanwhile");
     let busy: Vec<_> = (0..16).map(|_| service.handle.try_channel(id, false).unwrap()).collect();
     assert_eq!(
-        refused(service.run(channel::test(&service.handle, id, false))),
+        refused(service.run(channel::test(&service.handle, &mail, false))),
         "the server has too much to do; nothing was changed, try again"
     );
     drop(busy);
+    let id = channel_of(&service, &project, "group", &[("channels", "email")]);
+    let group = service.handle.state().channel(id).cloned().unwrap();
+    let untried = refused(service.run(channel::test(&service.handle, &group, false)));
+    assert_eq!(untried, "a group sends nothing itself; test the channels in it, one by one");
 }
