@@ -45,14 +45,17 @@ pub async fn list(handle: &Handle, wanted: Wanted, most: usize) -> Result<Vec<De
 /// Has sent again what was given up; the number under which it waits.
 ///
 /// # Errors
-/// When there is no such delivery or it was not given up, its check or its channel is gone, the channel is disabled, the check has
-/// changed since and the channel is told only what is true now, or the writer does not answer.
+/// When there is no such delivery, it was not given up or was about no check, its check or its channel is gone, the channel is disabled,
+/// the check has changed since and the channel is told only what is true now, or the writer does not answer.
 pub async fn retry(handle: &Handle, number: u64) -> Result<u64, ManageError> {
     let before = DeliveryNumber(number.saturating_add(1));
     let newest = read(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
     let delivery = newest.filter(|delivery| delivery.number.0 == number).ok_or(ManageError::NoDelivery(number))?;
     if delivery.outcome != DeliveryOutcome::Failed {
         return Err(ManageError::NotGivenUp { number, outcome: delivery.outcome.name() });
+    }
+    if delivery.check == CheckId(0) {
+        return Err(ManageError::NoCheckToTell(number));
     }
     let flip = delivery.flip;
     let at = read(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);

@@ -47,6 +47,8 @@ pub enum ManageError {
     Group,
     /// No delivery has that number.
     NoDelivery(u64),
+    /// This delivery was about no check: a test, or a reminder.
+    NoCheckToTell(u64),
     /// Only what was given up is sent again; this delivery came to something else.
     NotGivenUp {
         /// Its number.
@@ -101,6 +103,12 @@ impl fmt::Display for ManageError {
             }
             Self::Group => f.write_str("a group sends nothing itself; test the channels in it, one by one"),
             Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
+            Self::NoCheckToTell(number) => {
+                write!(
+                    f,
+                    "delivery {number} is about no single check, so it is not sent again; `channel test` shows whether the channel works"
+                )
+            }
             Self::NotGivenUp { number, outcome } => {
                 write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
             }

@@ -75,6 +75,9 @@ fn try_out(data: &Path) {
     assert!(refused.err.starts_with("overdue: not delivered: ") && refused.err.contains("503"), "{}", refused.err);
     assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /503/up HTTP/1.1");
     let logged = json(data, &["deliveries", "--channel", "hook", "--json"]);
+    let number = logged[0]["number"].to_string();
+    let refused = tried(data, &["deliveries", "retry", &number]);
+    assert_eq!((refused.status, refused.err.contains("is about no single check")), (1, true), "{}", refused.err);
     let logged: Vec<_> = logged.as_array().unwrap().iter().map(|row| [&row["event"], &row["outcome"], &row["status"]]).collect();
     assert_eq!(logged, [[&json!("test"), &json!("failed"), &json!(503)], [&json!("test"), &json!("delivered"), &json!(200)]]);
 
