@@ -12,8 +12,8 @@ mod socket;
 
 pub use client::{AskError, ask};
 pub use perform::{Answer, Listing, perform};
-pub use request::check;
-pub use request::{ChannelRow, CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
+pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
+pub use request::{channel, check};
 pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
 
 /// The name of the socket within the data directory.

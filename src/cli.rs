@@ -7,7 +7,9 @@ mod channel;
 mod check;
 mod compact;
 mod data;
+mod deliveries;
 mod key;
+mod outbound;
 mod project;
 mod schedule;
 mod serve;
@@ -24,6 +26,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
+use crate::notify;
 use channel::ChannelCommand;
 
 /// Notices when a scheduled job did not report.
@@ -48,12 +51,14 @@ enum Command {
     /// Make, list and revoke API keys and ping keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Make, list, change and delete notification channels
+    /// Make, list, test, change and delete notification channels, and assign checks to them
     #[command(subcommand)]
     Channel(ChannelCommand),
     /// Make, list, change, pause and delete checks, and show what became of them
     #[command(subcommand)]
     Check(check::CheckCommand),
+    /// Show what has become of alerts, newest first, or have one sent again
+    Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
@@ -90,12 +95,14 @@ struct Question {
     json: bool,
     /// The one row of the answer is shown with all its fields.
     whole: bool,
+    /// What a test is sent with when no server runs.
+    sending: Option<notify::Config>,
 }
 
 impl Question {
     /// A question whose answer is shown as JSON or as a table.
     fn shown(request: Request, json: bool) -> Self {
-        Self { request, json, whole: false }
+        Self { request, json, whole: false, sending: None }
     }
 }
 
@@ -145,12 +152,14 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
         }
         Command::Project(command) => {
             let data = data()?;
-            command.confirm(|request| reply(&data, request))?;
+            command.confirm(|request| reply(&data, request, None))?;
             ask(&data, command.into())
         }
         Command::Key(command) => ask(&data()?, command.into()),
         Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
+        Command::Channel(ChannelCommand::Create(args)) => args.run(&data()?),
         Command::Channel(ChannelCommand::Manage(command)) => ask(&data()?, command.question()?),
+        Command::Deliveries(args) => ask(&data()?, args.into()),
         Command::Check(command) => ask(&data()?, command.into()),
         Command::Schedule(args) => {
             let now = Clock::System.now();
@@ -160,17 +169,21 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Puts a request to the server, or to the database.
-fn reply(data: &Path, request: Request) -> Result<Reply, Failure> {
+/// Puts a request to the server, or to the database. A refusal is a failure.
+fn reply(data: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-    runtime.block_on(admin::ask(data, request)).map_err(Failure::other)
+    match runtime.block_on(admin::ask(data, request, sending)).map_err(Failure::other)? {
+        Reply::Invalid(reason) => Err(Failure::usage(reason)),
+        Reply::Refused(reason) => Err(Failure::other(reason)),
+        reply => Ok(reply),
+    }
 }
 
 /// Asks and shows the answer.
 fn ask(data: &Path, question: Question) -> Result<(), Failure> {
-    let Question { request, json, whole } = question;
-    let shown = match reply(data, request)? {
-        Reply::Done => Ok(()),
+    let Question { request, json, whole, sending } = question;
+    let shown = match reply(data, request, sending)? {
+        Reply::Done | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
         Reply::Made(uuid) => table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
         Reply::MadeKey(made) => table::made(&made.key, &made, json),
         Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
@@ -179,9 +192,12 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Checks(rows) => table::show(&rows, json, &check::HEADINGS, check::cells),
         Reply::Pings(rows) => table::show(&rows, json, &check::PING_HEADINGS, check::ping_cells),
         Reply::Flips(rows) => table::show(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
-        Reply::Channels(rows) => table::show(&rows, json, &["UUID", "PROJECT", "KIND", "NAME", "SETTINGS"], channel::cells),
-        Reply::Invalid(reason) => return Err(Failure::usage(reason)),
-        Reply::Refused(reason) => return Err(Failure::other(reason)),
+        Reply::Channels(rows) => table::show(&rows, json, &channel::HEADINGS, channel::cells),
+        Reply::Alerting(row) => table::show_whole(&[row], json),
+        Reply::Deliveries(rows) => table::show(&rows, json, &deliveries::HEADINGS, deliveries::cells),
+        Reply::Queued(number) => table::made(&format!("waits to be sent as {number}"), &serde_json::json!({ "number": number }), json),
+        Reply::Assigned(count) => table::made(&channel::assigned(count), &serde_json::json!({ "checks": count }), json),
+        Reply::Tested(row) => return channel::tested(&row, json),
     };
     shown.map_err(Failure::unwritten)
 }

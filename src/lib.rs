@@ -39,6 +39,7 @@
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
 //! | Who is told of a flip, and when? | `engine::apply::alert`; what holds it back: `Held` in [`domain::alert`] |
+//! | How are channels tried and assigned, and deliveries listed and retried? | [`manage::channel`], [`manage::delivery`] |
 //! | What is sent next, and when is it tried again? | `notify::plan` |
 //! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
 //! | How does a file of an earlier release open? | `store::migrations` |

@@ -4,6 +4,7 @@
 
 pub mod channel;
 pub mod check;
+pub mod delivery;
 mod error;
 pub mod key;
 pub mod project;
@@ -11,7 +12,8 @@ pub mod project;
 pub use error::ManageError;
 
 use crate::engine::Handle;
-use crate::engine::command::{Command, Outcome, Refusal};
+use crate::engine::command::{Command, Outcome, Refusal, Unavailable};
+use crate::store::StoreError;
 
 /// Has the writer carry out a command, and waits until it is on disk.
 async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageError> {
@@ -22,6 +24,19 @@ async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageErro
         Ok(Err(Refusal::Settings(error))) => Err(error.into()),
         Ok(Err(refusal)) => Err(ManageError::Refused(refusal)),
         Err(unavailable) => Err(ManageError::Unavailable(unavailable)),
+    }
+}
+
+/// Reads from the file on a thread that may wait for the disk.
+async fn read<T: Send + 'static>(
+    handle: &Handle,
+    read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, ManageError> {
+    let handle = handle.clone();
+    match tokio::task::spawn_blocking(move || read(&handle)).await {
+        Ok(read) => read.map_err(ManageError::Unreadable),
+        // The process is about to end.
+        Err(_) => Err(ManageError::Unavailable(Unavailable::Stopping)),
     }
 }
 

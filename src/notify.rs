@@ -14,6 +14,7 @@ mod sending;
 mod sustain;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -71,6 +72,17 @@ pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> 
         let _ = tell.send(());
     })?;
     Ok(ended)
+}
+
+/// Carries out the tests that are asked for, one after the other, and sends nothing else: for a command that has the database to itself.
+pub async fn try_channels(handle: &Handle, config: Config) -> Infallible {
+    let sender = Sender::new(handle.clone(), config);
+    loop {
+        while let Some(trial) = handle.next_trial() {
+            sender.try_channel(trial).await;
+        }
+        handle.something_to_send().await;
+    }
 }
 
 /// A message that was sent, or whose sending panicked.

@@ -219,7 +219,7 @@ fn warn_of_open_directory(directory: &Path) {
 }
 
 /// The zone that the machine is set to, if it is one that we know; else UTC.
-fn machine_zone() -> Timezone {
+pub(crate) fn machine_zone() -> Timezone {
     let link = std::fs::read_link("/etc/localtime").ok();
     let name = link.as_deref().and_then(Path::to_str).and_then(|path| path.split_once("/zoneinfo/")).map(|(_, name)| name);
     // The same zone has several names, of which people know one.

@@ -10,14 +10,18 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::line;
+use super::request::channel::OfChannel;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
 use crate::engine::{self, Handle, Writer};
+use crate::notify;
 use crate::store::access::refusal;
 use crate::store::{FILE_NAME, Medium, StoreError};
 
 /// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to answer what has to be sent to others first: a test is given up a little earlier.
+const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(75);
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a line of a reply. What release 0.1 took of a check makes longer ones than lists are cut into.
@@ -72,14 +76,22 @@ enum Way {
     Database(Handle, Box<Writer>),
 }
 
-/// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes.
-pub async fn ask(directory: &Path, request: Request) -> Result<Reply, AskError> {
+/// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes. `sending`: what tests of channels
+/// are sent with then.
+pub async fn ask(directory: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, AskError> {
     let silent = |_| AskError::Silent(directory.into());
     match timeout(PATIENCE, way(directory, matches!(request, Request::CreateProject { .. }))).await.map_err(silent)?? {
         Way::Server(stream) => exchange(stream, &request, directory).await,
         Way::Database(handle, writer) => {
             let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
-            let (mut reply, mut rest) = perform(&handle, request).await;
+            let performing = perform(&handle, request);
+            let (mut reply, mut rest) = match sending {
+                None => performing.await,
+                Some(sending) => tokio::select! {
+                    answer = performing => answer,
+                    never = notify::try_channels(&handle, sending) => match never {},
+                },
+            };
             while let Some(listing) = rest {
                 let (next, after) = listing.page(&handle);
                 joined(&mut reply, next)?;
@@ -127,6 +139,8 @@ fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
 async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -> Result<Reply, AskError> {
     let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
     let silent = |_| AskError::Silent(directory.into());
+    let is_test = matches!(request, Request::OfChannel { what: OfChannel::Test { .. }, .. });
+    let patience = if is_test { PATIENCE_WITH_OTHERS } else { PATIENCE };
     let request = line::encode(request).map_err(|error| refused(error.into()))?;
     timeout(PATIENCE, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;
     let mut stream = BufReader::new(stream);
@@ -134,7 +148,7 @@ async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -
     loop {
         let mut line = Vec::new();
         let reading = async { (&mut stream).take(MOST_BYTES).read_until(b'\n', &mut line).await };
-        timeout(PATIENCE, reading).await.map_err(silent)?.map_err(refused)?;
+        timeout(patience, reading).await.map_err(silent)?.map_err(refused)?;
         if !line.ends_with(b"\n") {
             return Err(AskError::HungUp);
         }

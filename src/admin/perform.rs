@@ -1,14 +1,16 @@
 //! Carries out a request, for the socket and for a command that has the database to itself alike: it becomes a call of `manage`, and what
 //! comes of that becomes a reply.
 
+mod channels;
 mod checks;
 
-use super::request::{ChannelRow, CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
+use super::request::{CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
 use crate::domain::channel::GivenSettings;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::Secret;
 use crate::engine::Handle;
+use crate::manage::delivery::Wanted;
 use crate::manage::project::Changes;
 use crate::manage::{self, ManageError};
 pub use checks::Listing;
@@ -49,15 +51,27 @@ async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError
             let channel = manage::channel::create(handle, id(&project)?, name, settings).await?;
             Ok(Reply::Made(channel.uuid))
         }
-        Request::SetChannel { project, channel, name, settings } => {
+        Request::SetChannel { project, channel, name, settings, keep } => {
             let channel = find_channel(project, &channel)?;
-            manage::channel::set(handle, channel.id, name, settings.map(GivenSettings::new)).await.map(|()| Reply::Done)
+            let given = if keep { GivenSettings::beside_others } else { GivenSettings::new };
+            manage::channel::set(handle, channel.id, name, settings.map(given)).await.map(|()| Reply::Done)
         }
         Request::DeleteChannel { project, channel } => {
             let channel = find_channel(project, &channel)?;
             manage::channel::delete(handle, channel.id).await.map(|()| Reply::Done)
         }
-        Request::ListChannels { project, show_settings } => Ok(list_channels(handle, any(project)?, show_settings)),
+        Request::OfChannel { project, channel, what } => {
+            let channel = find_channel(project, &channel)?;
+            channels::answer(handle, &channel, what).await
+        }
+        Request::ListChannels { project, show_settings } => Ok(channels::list(handle, any(project)?, show_settings)),
+        Request::ListDeliveries { project, channel, check, failed, limit } => {
+            let project = any(project)?;
+            let channel = channel.map(|channel| manage::channel::find(handle, project, &channel)).transpose()?.map(|channel| channel.id);
+            let check = check.map(|check| manage::check::find(handle, project, &check)).transpose()?.map(|check| check.id);
+            channels::deliveries(handle, Wanted { project, channel, check, failed }, limit).await
+        }
+        Request::RetryDelivery { number } => manage::delivery::retry(handle, number).await.map(Reply::Queued),
         Request::CreateCheck { project, edit, unique } => {
             let check = manage::check::create(handle, id(&project)?, *edit, unique).await?;
             Ok(Reply::Made(check.uuid))
@@ -98,17 +112,6 @@ fn list_keys(handle: &Handle, project: Option<ProjectId>, show_ping_keys: bool) 
         },
     });
     Reply::Keys(rows.collect())
-}
-
-fn list_channels(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> Reply {
-    let rows = manage::channel::list(handle, project).into_iter().map(|(project, channel)| ChannelRow {
-        uuid: channel.uuid,
-        project: project.name.as_str().into(),
-        kind: channel.settings.kind().name.into(),
-        name: channel.name.as_str().into(),
-        settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
-    });
-    Reply::Channels(rows.collect())
 }
 
 fn written(moment: Moment) -> String {

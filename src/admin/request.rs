@@ -2,9 +2,9 @@
 //!
 //! Requests and replies may hold secrets, so they have no `Debug`.
 
+pub mod channel;
 pub mod check;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,9 @@ use uuid::Uuid;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
-use check::{CheckRow, FlipRow, PingRow};
+use crate::domain::text::Failures;
+use channel::{ChannelRow, DeliveryRow, OfChannel, TestRow};
+use check::{AlertingRow, CheckRow, FlipRow, PingRow};
 
 /// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only
 /// one, its name; a check by its UUID, slug or name.
@@ -60,18 +62,27 @@ pub enum Request {
         #[serde(with = "form::settings")]
         settings: ChannelSettings,
     },
-    /// Changes a channel; what is `None` stays. Settings replace all there were; `***` for a secret keeps what is stored.
+    /// Changes a channel; what is `None` stays. Settings replace all there were, or with `keep` those of the same keys; `***` for a secret
+    /// keeps what is stored.
     SetChannel {
         project: Option<String>,
         channel: String,
         #[serde(default, with = "form::optional_channel_name")]
         name: Option<ChannelName>,
         settings: Option<Vec<(String, String)>>,
+        #[serde(default)]
+        keep: bool,
     },
     /// Removes a channel, from all checks too.
     DeleteChannel { project: Option<String>, channel: String },
     /// The channels of a project or of all, oldest first.
     ListChannels { project: Option<String>, show_settings: bool },
+    /// Something about one channel.
+    OfChannel { project: Option<String>, channel: String, what: OfChannel },
+    /// The newest deliveries of a project, a channel, a check, or of all three, newest first.
+    ListDeliveries { project: Option<String>, channel: Option<String>, check: Option<String>, failed: bool, limit: u32 },
+    /// Has sent again what was given up; answered with the number under which it waits.
+    RetryDelivery { number: u64 },
     /// Makes a check, or changes the one that agrees with it on all of `unique`; answered with its UUID.
     CreateCheck {
         project: String,
@@ -104,6 +115,8 @@ pub enum OfCheck {
     Pings,
     /// Its flips, newest first.
     Flips,
+    /// When it is told that it is down, first with a change of how often it has to fail until then.
+    Alerting(#[serde(with = "check::failures")] Option<Failures>),
 }
 
 /// How many checks a project may have.
@@ -156,6 +169,16 @@ pub enum Reply {
     Pings(Vec<PingRow>),
     /// See [`OfCheck::Flips`].
     Flips(Vec<FlipRow>),
+    /// See [`Request::ListDeliveries`].
+    Deliveries(Vec<DeliveryRow>),
+    /// See [`OfCheck::Alerting`].
+    Alerting(AlertingRow),
+    /// See [`OfChannel::Test`].
+    Tested(TestRow),
+    /// See [`OfChannel::Assign`].
+    Assigned(usize),
+    /// See [`Request::RetryDelivery`].
+    Queued(u64),
     /// The request can never be right; the reason says what to change in it.
     Invalid(String),
     /// The request does not fit what there is, or cannot be carried out now; the reason says what to do.
@@ -172,6 +195,7 @@ impl Reply {
             (Self::Checks(rows), Self::Checks(more)) => rows.extend(more),
             (Self::Pings(rows), Self::Pings(more)) => rows.extend(more),
             (Self::Flips(rows), Self::Flips(more)) => rows.extend(more),
+            (Self::Deliveries(rows), Self::Deliveries(more)) => rows.extend(more),
             (_, next) => return Err(next),
         }
         Ok(())
@@ -189,7 +213,11 @@ impl Reply {
             Self::Checks(rows) => half(rows).map(Self::Checks),
             Self::Pings(rows) => half(rows).map(Self::Pings),
             Self::Flips(rows) => half(rows).map(Self::Flips),
-            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::Invalid(_) | Self::Refused(_) => None,
+            Self::Deliveries(rows) => half(rows).map(Self::Deliveries),
+            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::Alerting(_) | Self::Tested(_) | Self::Assigned(_) | Self::Queued(_) => {
+                None
+            }
+            Self::Invalid(_) | Self::Refused(_) => None,
         }
     }
 }
@@ -237,22 +265,6 @@ pub struct KeyRow {
     /// The key itself, if it is a ping key and was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-}
-
-/// A channel in a list.
-#[derive(Serialize, Deserialize)]
-pub struct ChannelRow {
-    /// What checks and commands name it by.
-    pub uuid: Uuid,
-    /// The name of its project.
-    pub project: String,
-    /// The word of the command line.
-    pub kind: String,
-    /// Its name, maybe empty.
-    pub name: String,
-    /// What it was set to, secrets masked, if that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub settings: Option<BTreeMap<String, String>>,
 }
 
 /// How domain types stand in JSON.

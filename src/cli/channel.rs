@@ -1,51 +1,76 @@
 //! `overdue channel`: the flags of its subcommands.
 
+mod assign;
 mod kinds;
 
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
-use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Subcommand};
+use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, Subcommand};
 
+use super::outbound::OutboundFlags;
 use super::shared::{AnyProject, Json, OneProject};
 use super::{Failure, Question};
-use crate::admin::{ChannelRow, Request};
+use super::{reply, table};
+use crate::admin::channel::{ChannelRow, Chosen, OfChannel, TestRow};
+use crate::admin::{Reply, Request};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
+use assign::Checks;
 use kinds::Kinds;
 
 #[derive(Subcommand)]
 pub(super) enum ChannelCommand {
+    /// Make a channel and print its UUID
+    #[command(after_help = kinds::help() + "\n\n" + SENT_BY)]
+    Create(Box<Create>),
     #[command(flatten)]
     Manage(Manage),
     /// Show what kinds of channel there are and what can be set
     Kinds(Kinds),
 }
 
+/// What the flags for alerts are for.
+const SENT_BY: &str =
+    "A test is sent by the server that runs, by its own flags. When none runs, this command sends it, by the flags for alerts above.";
+
+/// The flags of `create`.
+#[derive(Args)]
+pub(super) struct Create {
+    #[command(flatten)]
+    project: OneProject,
+
+    /// How it notifies
+    #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
+    kind: &'static ChannelKind,
+
+    /// Its name, which others may have too
+    #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
+    name: ChannelName,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
+
+    /// Checks that it is told about from now on: all there are in the project, or tag:TAG for those with a tag
+    #[arg(long, env = "OVERDUE_ASSIGN", value_name = "all|tag:TAG", value_parser = assign::at_creation)]
+    assign: Option<Chosen>,
+
+    /// Send a test to it
+    #[arg(long, env = "OVERDUE_TEST", value_parser = FalseyValueParser::new())]
+    test: bool,
+
+    #[command(flatten)]
+    json: Json,
+
+    #[command(flatten)]
+    outbound: OutboundFlags,
+}
+
 /// What the admin door is asked.
 #[derive(Subcommand)]
 pub(super) enum Manage {
-    /// Make a channel and print its UUID
-    #[command(after_help = kinds::help())]
-    Create {
-        #[command(flatten)]
-        project: OneProject,
-
-        /// How it notifies
-        #[arg(long, env = "OVERDUE_KIND", value_parser = kind())]
-        kind: &'static ChannelKind,
-
-        /// Its name, which others may have too
-        #[arg(long, env = "OVERDUE_NAME", value_parser = ChannelName::parse)]
-        name: ChannelName,
-
-        #[command(flatten)]
-        settings: SettingsArgs,
-
-        #[command(flatten)]
-        json: Json,
-    },
-    /// List the channels
+    /// List the channels, and show which do not work
     List {
         #[command(flatten)]
         project: AnyProject,
@@ -66,7 +91,7 @@ pub(super) enum Manage {
         #[arg(value_parser = ChannelName::parse)]
         name: ChannelName,
     },
-    /// Give a channel other settings in place of all that it had
+    /// Give a channel other settings, in place of all that it had or beside them
     #[command(after_help = kinds::help() + "\n\n*** in place of a secret keeps the one that is stored.")]
     Set {
         #[command(flatten)]
@@ -74,6 +99,58 @@ pub(super) enum Manage {
 
         #[command(flatten)]
         settings: SettingsArgs,
+
+        /// Change only the settings that are given; the others stay
+        #[arg(long, env = "OVERDUE_KEEP", value_parser = FalseyValueParser::new())]
+        keep: bool,
+    },
+    /// Send a test to a channel and say what came of it; one that arrives enables the channel
+    #[command(after_help = SENT_BY)]
+    Test {
+        #[command(flatten)]
+        which: Which,
+
+        /// Whether to try what is sent when a check is down, or when it is up again
+        #[arg(long, env = "OVERDUE_EVENT", default_value = "down", value_parser = is_up(), action = ArgAction::Set)]
+        event: bool,
+
+        #[command(flatten)]
+        json: Json,
+
+        #[command(flatten)]
+        outbound: Box<OutboundFlags>,
+    },
+    /// Let a channel be told again
+    Enable {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Tell a channel nothing more until it is enabled; what waits for it is left out
+    Disable {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Have a channel told about checks
+    Assign {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        checks: Checks,
+
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Have a channel told about checks no more
+    Unassign {
+        #[command(flatten)]
+        which: Which,
+
+        #[command(flatten)]
+        checks: Checks,
+
+        #[command(flatten)]
+        json: Json,
     },
     /// Delete a channel; checks are no longer assigned to it
     Delete {
@@ -91,6 +168,12 @@ pub(super) struct Which {
     project: AnyProject,
 }
 
+impl Which {
+    fn ask(self, what: OfChannel) -> Request {
+        Request::OfChannel { project: self.project.project, channel: self.channel, what }
+    }
+}
+
 #[derive(Args)]
 pub(super) struct SettingsArgs {
     /// A setting of its kind; may be given several times, the variable holds one
@@ -105,6 +188,11 @@ pub(super) struct SettingsArgs {
 fn kind() -> impl clap::builder::TypedValueParser<Value = &'static ChannelKind> {
     let words = ChannelKind::ALL.map(|kind| PossibleValue::new(kind.name).aliases(kind.aliases));
     PossibleValuesParser::new(words).try_map(|word| ChannelKind::named(&word).ok_or("no such kind"))
+}
+
+/// Whether the event is that of a check that is up again.
+fn is_up() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["down", "up"]).map(|word| word == "up")
 }
 
 fn setting(text: &str) -> Result<(String, String), &'static str> {
@@ -129,19 +217,22 @@ impl Manage {
     /// What is asked.
     pub(super) fn question(self) -> Result<Question, Failure> {
         Ok(match self {
-            Self::Create { project: OneProject { project }, kind, name, settings, json: Json { json } } => {
-                let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
-                Question::shown(Request::CreateChannel { project, name, settings }, json)
-            }
             Self::List { project: AnyProject { project }, show_settings, json: Json { json } } => {
                 Question::shown(Request::ListChannels { project, show_settings }, json)
             }
             Self::Rename { which: Which { channel, project: AnyProject { project } }, name } => {
-                Request::SetChannel { project, channel, name: Some(name), settings: None }.into()
+                Request::SetChannel { project, channel, name: Some(name), settings: None, keep: false }.into()
             }
-            Self::Set { which: Which { channel, project: AnyProject { project } }, settings } => {
-                Request::SetChannel { project, channel, name: None, settings: Some(settings.pairs()?) }.into()
+            Self::Set { which: Which { channel, project: AnyProject { project } }, settings, keep } => {
+                Request::SetChannel { project, channel, name: None, settings: Some(settings.pairs()?), keep }.into()
             }
+            Self::Test { which, event: up, json: Json { json }, outbound } => {
+                Question { sending: Some(outbound.sending()?), ..Question::shown(which.ask(OfChannel::Test { up }), json) }
+            }
+            Self::Enable { which } => which.ask(OfChannel::Enable).into(),
+            Self::Disable { which } => which.ask(OfChannel::Disable).into(),
+            Self::Assign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Assign(checks.into())), json),
+            Self::Unassign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Unassign(checks.into())), json),
             Self::Delete { which: Which { channel, project: AnyProject { project } } } => {
                 Request::DeleteChannel { project, channel }.into()
             }
@@ -149,8 +240,64 @@ impl Manage {
     }
 }
 
-/// A row of the table.
-pub(super) fn cells(row: &ChannelRow) -> [String; 5] {
+impl Create {
+    /// Makes the channel and prints its UUID, then assigns checks and sends a test. What is said of these goes to standard error, so that
+    /// whoever reads the UUID finds it alone.
+    pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
+        let Self { project: OneProject { project }, kind, name, settings, assign, test, json: Json { json }, outbound } = self;
+        let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
+        // Flags that are wrong are told before anything is made.
+        let sending = test.then(|| outbound.sending()).transpose()?;
+        let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
+        table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
+        let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
+        if let Some(chosen) = assign
+            && let Reply::Assigned(count) = reply(data, ask(OfChannel::Assign(chosen)), None)?
+        {
+            let _ = writeln!(io::stderr(), "{}", assigned(count));
+        }
+        if test && let Reply::Tested(row) = reply(data, ask(OfChannel::Test { up: false }), sending)? {
+            let _ = writeln!(io::stderr(), "{}", delivered(&row)?);
+        }
+        Ok(())
+    }
+}
+
+/// How many checks were assigned or unassigned, in words.
+pub(super) fn assigned(count: usize) -> String {
+    format!("{count} {} changed", if count == 1 { "check" } else { "checks" })
+}
+
+/// What has come of a test, in words.
+fn delivered(row: &TestRow) -> Result<String, Failure> {
+    if !row.delivered {
+        return Err(Failure::other(format!("not delivered: {}", row.error.as_deref().unwrap_or_default())));
+    }
+    let status = row.status.map(|status| format!(" ({status})")).unwrap_or_default();
+    Ok(format!("delivered in {} ms{status}", row.millis))
+}
+
+/// Shows what has come of a test.
+pub(super) fn tested(row: &TestRow, json: bool) -> Result<(), Failure> {
+    let text = delivered(row);
+    if json || text.is_ok() {
+        table::made(text.as_deref().unwrap_or_default(), row, json).map_err(Failure::unwritten)?;
+    }
+    text.map(drop)
+}
+
+/// The headings of the table.
+pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "KIND", "NAME", "STATUS", "WAITING", "LAST ERROR", "SETTINGS"];
+
+/// A row of it.
+pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
     let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
-    [row.uuid.to_string(), row.project.clone(), row.kind.clone(), row.name.clone(), settings]
+    let error = row.last_error.clone().unwrap_or_default();
+    let (status, error) = match (row.status.as_str(), &row.since) {
+        ("incomplete", _) => (format!("cannot deliver: {error}"), String::new()),
+        (status, Some(since)) => (format!("{status} since {since}"), error),
+        (status, None) => (status.into(), error),
+    };
+    let (project, kind, name) = (row.project.clone(), row.kind.clone(), row.name.clone());
+    [row.uuid.to_string(), project, kind, name, status, row.waiting.to_string(), error, settings]
 }

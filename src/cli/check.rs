@@ -9,7 +9,7 @@ use crate::admin::check::{self, CheckRow, FlipRow, PingRow};
 use crate::admin::{OfCheck, Request};
 use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 
 #[derive(Subcommand)]
@@ -67,6 +67,18 @@ pub(super) enum CheckCommand {
     Resume {
         #[command(flatten)]
         which: Which,
+    },
+    /// Show when it is told that a check is down, and change that
+    Alerting {
+        #[command(flatten)]
+        which: Which,
+
+        /// Tell only after so many failures in a row; the status and pages show the first at once [new checks: 1]
+        #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = after, allow_negative_numbers = true)]
+        after: Option<Failures>,
+
+        #[command(flatten)]
+        json: Json,
     },
     /// Delete a check with all that was logged of it
     Delete {
@@ -187,6 +199,10 @@ fn unique() -> impl TypedValueParser<Value = UniqueField> {
     PossibleValuesParser::new(names).try_map(|word| UniqueField::parse(&word).ok_or("no such field"))
 }
 
+fn after(text: &str) -> Result<Failures, &'static str> {
+    Failures::parse(text.parse().unwrap_or(0))
+}
+
 /// Whether only POST counts.
 fn methods() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["any", "POST"]).map(|word| word == "POST")
@@ -229,13 +245,14 @@ impl From<CheckCommand> for Question {
             CheckCommand::List { project: AnyProject { project }, tag: tags, json: Json { json } } => {
                 Self::shown(Request::ListChecks { project, tags }, json)
             }
-            CheckCommand::Show { which, json: Json { json } } => Self { request: which.ask(OfCheck::Show), json, whole: true },
+            CheckCommand::Show { which, json: Json { json } } => Self { whole: true, ..Self::shown(which.ask(OfCheck::Show), json) },
             CheckCommand::Create { project: OneProject { project }, unique, fields, json: Json { json } } => {
                 Self::shown(Request::CreateCheck { project, edit: (*fields).into(), unique }, json)
             }
             CheckCommand::Set { which, fields } => which.ask(OfCheck::Set((*fields).into())).into(),
             CheckCommand::Pause { which } => which.ask(OfCheck::Pause).into(),
             CheckCommand::Resume { which } => which.ask(OfCheck::Resume).into(),
+            CheckCommand::Alerting { which, after, json: Json { json } } => Self::shown(which.ask(OfCheck::Alerting(after)), json),
             CheckCommand::Delete { which } => which.ask(OfCheck::Delete).into(),
             CheckCommand::Pings { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Pings), json),
             CheckCommand::Flips { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Flips), json),

@@ -1,8 +1,6 @@
 //! `overdue serve`: its flags.
 
-mod outbound;
-
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,14 +8,13 @@ use clap::Args;
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
-use super::shared::{ANY_U32, number};
-use crate::domain::timezone::Timezone;
+use super::outbound::OutboundFlags;
+use super::shared::{ANY_U32, network, number};
 use crate::http::{ApiRate, BaseUrl};
 use crate::notify::Heartbeat;
 use crate::outbound::place_of;
 use crate::serve::{CertificateFiles, Config, Mail};
 use crate::smtp::address::Domain;
-use outbound::OutboundFlags;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -56,10 +53,6 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
 
-    /// Time zone of the times in alerts about checks that have none of their own [default: the machine's, else UTC]
-    #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE", value_parser = zone, help_heading = "Alerts")]
-    time_zone: Option<Timezone>,
-
     /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
     /// again) or at-once
     #[arg(long, env = "OVERDUE_AFTER_OUTAGE", value_name = "WHAT", default_value = "hold", value_parser = after_outage, help_heading = "Alerts")]
@@ -96,10 +89,6 @@ struct MailArgs {
     smtp_tls_key: Option<PathBuf>,
 }
 
-fn zone(text: &str) -> Result<Timezone, &'static str> {
-    Timezone::parse(text).map_err(|_| "give a time zone such as Europe/Riga or UTC")
-}
-
 fn heartbeat_url(text: &str) -> Result<String, &'static str> {
     place_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
 }
@@ -123,12 +112,6 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
 }
 
-/// A network, or a single address.
-fn network(text: &str) -> Result<IpNet, &'static str> {
-    let single = || text.parse::<IpAddr>().map(IpNet::from);
-    text.parse().or_else(|_| single()).map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
-}
-
 impl ServeArgs {
     /// What the server works with, or what is wrong with the flags together.
     pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<Config, &'static str> {
@@ -143,8 +126,8 @@ impl ServeArgs {
             api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
             connections_per_address: self.connections_per_address as usize,
             mail: self.mail.config(),
+            zone: self.outbound.time_zone.clone(),
             outbound: self.outbound.config()?,
-            zone: self.time_zone,
             heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, every: Duration::from_secs(self.heartbeat_every.into()) }),
             holds_after_outage: matches!(self.after_outage, AfterOutage::Hold),
             log: self.log,

@@ -1,9 +1,11 @@
 //! Flags that several subcommands have.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use ipnet::IpNet;
 
 /// Reads a whole number of a range; an error says which numbers are taken. The flag has to allow negative numbers, so that they get here.
 pub(super) fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -11,6 +13,12 @@ pub(super) fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&st
         let number = text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
     }
+}
+
+/// A network, or a single address.
+pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
+    let single = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse().or_else(|_| single()).map_err(|_| "give a network or an address, as in 10.0.0.0/8 or ::1")
 }
 
 /// The whole range of a `u32`.

@@ -20,6 +20,26 @@ pub enum Telling {
     Told,
 }
 
+impl Telling {
+    /// The word for it in answers and lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Due { .. } => "due",
+            Self::Told => "told",
+        }
+    }
+
+    /// When it is decided again whether the downtime is told, and what that waits for, in words; `None`: nothing is to be decided.
+    pub fn waits(self) -> Option<(Moment, &'static str)> {
+        match self {
+            Self::Due { at, held: Held::Away } => Some((at, "its ping may have been lost while none could be taken")),
+            Self::Due { at, held: Held::Failures } => Some((at, "it has not failed often enough in a row")),
+            Self::Quiet | Self::Told => None,
+        }
+    }
+}
+
 /// What holds the telling of a downtime back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {

@@ -107,11 +107,13 @@ impl WorkingState {
             Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
+            Command::AssignChannel { channel, checks, assigned } => self.assign_channel(channel, checks, assigned, now),
             Command::Away(away) => Ok(self.note_away(away)),
             Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
             Command::Remind(channel) => self.remind(channel, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
+            Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
             Command::SetBadgeSecret(secret) => {
                 self.change(Change::BadgeSecret(secret));

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::domain::alert::{Away, OutboxRow};
+use crate::domain::alert::{Away, Delivery, OutboxRow};
 use crate::domain::channel::{ChannelSettings, GivenSettings, SettingsError};
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
+use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::{Failures, Slug};
@@ -81,6 +82,16 @@ pub enum Command {
         /// Why, in words.
         reason: Box<str>,
     },
+    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out. Answered with
+    /// [`Outcome::Assigned`].
+    AssignChannel {
+        /// Which channel.
+        channel: ChannelId,
+        /// Which checks.
+        checks: Vec<CheckId>,
+        /// Whether they are assigned from now on.
+        assigned: bool,
+    },
     /// No pings could be taken at this time.
     Away(Away),
     /// Change how often in a row a check has to fail until that is told.
@@ -96,6 +107,13 @@ pub enum Command {
     BeginDeliveries(Vec<DeliveryNumber>),
     /// What has come of sending.
     ReportDeliveries(Vec<Report>),
+    /// Send again what was given up, as a new row of the outbox. Answered with [`Outcome::Queued`].
+    RetryDelivery {
+        /// What was logged of it.
+        delivery: Box<Delivery>,
+        /// The time of its flip.
+        at: Moment,
+    },
     /// A message that was asked for as a test was sent to a channel.
     LogTest {
         /// To which.
@@ -290,6 +308,10 @@ pub enum Outcome {
     Channel(Box<Channel>),
     /// Attempts have begun to send these, as they are now.
     Begun(Vec<Arc<OutboxRow>>),
+    /// So many checks are assigned to the channel that were not, or the other way round.
+    Assigned(usize),
+    /// It waits to be sent under this number.
+    Queued(DeliveryNumber),
     /// It is done and there is nothing to tell.
     Done,
 }
@@ -317,6 +339,10 @@ pub enum Refusal {
     InvalidChannel(Box<str>),
     /// Several channels of the project fit.
     AmbiguousChannel(Box<str>),
+    /// The channel is disabled.
+    ChannelDisabled,
+    /// The check has changed since, and who gets this is told what is true now.
+    Outdated,
 }
 
 /// Why there is no answer from the writer. The command may or may not have been carried out unless it was never taken.

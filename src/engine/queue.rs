@@ -154,7 +154,7 @@ fn weight(command: &Command) -> usize {
         Command::CreateChannel(request) => pairs_weight(request.settings.pairs()),
         Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_weight(settings.pairs())),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
-        Command::Expire(checks) | Command::BringBack(checks) => size_of_val(&**checks),
+        Command::Expire(checks) | Command::BringBack(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
         Command::BeginDeliveries(numbers) => size_of_val(&**numbers),
         Command::ReportDeliveries(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
         Command::Pause(_)
@@ -172,6 +172,7 @@ fn weight(command: &Command) -> usize {
         | Command::DisableChannel { .. }
         | Command::LogTest { .. }
         | Command::Away(_)
+        | Command::RetryDelivery { .. }
         | Command::SetAlerting { .. }
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,

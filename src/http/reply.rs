@@ -230,9 +230,11 @@ impl From<Refusal> for Fault {
             Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
             Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
             Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
-            // No request of this door names a project or changes a channel.
+            // No request of this door names a project, changes a channel or retries a delivery.
             Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
             Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),
+            Refusal::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
+            Refusal::Outdated => Self::BadRequest("the check has changed since".into()),
         }
     }
 }

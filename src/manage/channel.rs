@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{ManageError, submit};
-use crate::domain::channel::{ChannelSettings, GivenSettings};
-use crate::domain::ids::{ChannelId, ProjectId};
+use super::{ManageError, check, submit};
+use crate::domain::channel::{ChannelSettings, Class, GivenSettings};
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
-use crate::engine::Handle;
-use crate::engine::command::{Command, NewChannel, Outcome};
+use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
+use crate::engine::{Handle, Tried};
+
+/// What is logged of a channel that was disabled here.
+const DISABLED: &str = "it was disabled by the operator";
+/// Checks that are assigned in one command: pings go in between.
+const AT_ONCE: usize = 256;
 
 /// Makes a channel.
 ///
@@ -47,6 +52,82 @@ pub async fn set(
 /// When it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
     submit(handle, Command::DeleteChannel(channel)).await.map(drop)
+}
+
+/// Sends a test to a channel and waits for what comes of it, little more than a minute at most; `up`: what is sent when a check is up
+/// again. One that arrives enables the channel.
+///
+/// # Errors
+/// When it is a group, too many tests wait, the channel is gone, or the server stops.
+pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried, ManageError> {
+    if channel.settings.kind().class == Class::Group {
+        return Err(ManageError::Group);
+    }
+    let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
+    let is_gone = || handle.state().channel(channel.id).is_none();
+    // Whoever sends lets go of what cannot be sent any more.
+    tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
+}
+
+/// Lets a channel be told again, whatever sending to it has shown so far.
+///
+/// # Errors
+/// When it is gone, or the writer does not answer.
+pub async fn enable(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
+    submit(handle, Command::EnableChannel(channel)).await.map(drop)
+}
+
+/// Tells a channel nothing more until it is enabled or a test of it arrives; what waits for it is left out.
+///
+/// # Errors
+/// When it is gone, or the writer does not answer.
+pub async fn disable(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
+    submit(handle, Command::DisableChannel { channel, reason: DISABLED.into() }).await.map(drop)
+}
+
+/// Which checks of a channel's project.
+pub enum Chosen {
+    /// Every one.
+    All,
+    /// Those that have all of these tags.
+    Tagged(Vec<String>),
+    /// Those of these UUIDs, slugs or names.
+    Named(Vec<String>),
+}
+
+/// Assigns checks to a channel, or no more; how many that changed.
+///
+/// # Errors
+/// When a check that is named is not there, the channel is gone, or the writer does not answer. In the last case some may be changed.
+pub async fn assign(handle: &Handle, channel: &Channel, chosen: Chosen, assigned: bool) -> Result<usize, ManageError> {
+    let tags = match chosen {
+        Chosen::Named(names) => {
+            let found = names.iter().map(|name| check::find(handle, Some(channel.project), name).map(|check| check.id));
+            return assign_all(handle, channel.id, &found.collect::<Result<Vec<_>, _>>()?, assigned).await;
+        }
+        Chosen::All => Vec::new(),
+        Chosen::Tagged(tags) => tags,
+    };
+    let mut checks = Vec::new();
+    handle.each_check(channel.project, |check| {
+        if tags.iter().all(|tag| check.settings.tags.contains(tag)) {
+            checks.push(check.id);
+        }
+    });
+    assign_all(handle, channel.id, &checks, assigned).await
+}
+
+async fn assign_all(handle: &Handle, channel: ChannelId, checks: &[CheckId], assigned: bool) -> Result<usize, ManageError> {
+    let mut count = 0;
+    for checks in checks.chunks(AT_ONCE) {
+        let Outcome::Assigned(changed) = submit(handle, Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await?
+        else {
+            // That command comes to nothing else.
+            return Err(ManageError::Gone);
+        };
+        count += changed;
+    }
+    Ok(count)
 }
 
 /// The one channel of this UUID or name, in one project or in all.

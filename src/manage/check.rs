@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ManageError, submit};
+use super::{ManageError, read, submit};
 use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::flip::Flip;
@@ -10,11 +10,10 @@ use crate::domain::ids::{CheckId, ProjectId, hyphenated_uuid};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 use crate::domain::project::{Channel, Project};
-use crate::domain::text::Slug;
+use crate::domain::text::{Failures, Slug};
 use crate::engine::Handle;
 use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use crate::engine::state::ProjectState;
-use crate::store::StoreError;
 
 /// A check with its project, and with those channels that it is assigned to.
 pub struct Found {
@@ -65,6 +64,18 @@ pub async fn pause(handle: &Handle, check: CheckId) -> Result<(), ManageError> {
 /// When it is gone or not paused, or the writer does not answer.
 pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), ManageError> {
     submit(handle, Command::Resume(check)).await.map(drop)
+}
+
+/// Changes how often in a row a check has to fail until that is told; the check as it is then.
+///
+/// # Errors
+/// When it is gone, or the writer does not answer.
+pub async fn set_alerting(handle: &Handle, check: CheckId, after: Failures) -> Result<Box<Check>, ManageError> {
+    match submit(handle, Command::SetAlerting { check, after }).await? {
+        Outcome::Check(check) => Ok(check),
+        // That command comes to nothing else.
+        _ => Err(ManageError::Gone),
+    }
 }
 
 /// Removes a check with all that was logged of it.
@@ -154,19 +165,6 @@ pub async fn pings(handle: &Handle, check: Check) -> Result<Vec<Ping>, ManageErr
 /// When the file cannot be read.
 pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, ManageError> {
     read(handle, move |handle| handle.flips(&check, Moment::from_micros(i64::MIN))).await
-}
-
-/// Reads from the file on a thread that may wait for the disk.
-async fn read<T: Send + 'static>(
-    handle: &Handle,
-    read: impl FnOnce(&Handle) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, ManageError> {
-    let handle = handle.clone();
-    match tokio::task::spawn_blocking(move || read(&handle)).await {
-        Ok(read) => read.map_err(ManageError::Unreadable),
-        // The process is about to end.
-        Err(_) => Err(ManageError::Unavailable(crate::engine::command::Unavailable::Stopping)),
-    }
 }
 
 fn projects(handle: &Handle, project: Option<ProjectId>) -> Vec<Arc<Project>> {

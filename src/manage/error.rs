@@ -43,6 +43,19 @@ pub enum ManageError {
     },
     /// The state of the check or of its project does not allow it.
     Refused(Refusal),
+    /// The channel is a group, which sends nothing itself.
+    Group,
+    /// No delivery has that number.
+    NoDelivery(u64),
+    /// This delivery was about no check: a test, or a reminder.
+    NoCheckToTell(u64),
+    /// Only what was given up is sent again; this delivery came to something else.
+    NotGivenUp {
+        /// Its number.
+        number: u64,
+        /// What has become of it.
+        outcome: &'static str,
+    },
     /// Another project has that name.
     ProjectNameTaken,
     /// The kind of the channel does not take these settings.
@@ -83,6 +96,21 @@ impl fmt::Display for ManageError {
             }
             Self::Refused(Refusal::AmbiguousChannel(name)) => {
                 write!(f, "several channels of the project are named {name:?}; give the UUID of one")
+            }
+            Self::Refused(Refusal::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
+            Self::Refused(Refusal::Outdated) => {
+                f.write_str("the check has changed its status since, and this channel is told only what is true now")
+            }
+            Self::Group => f.write_str("a group sends nothing itself; test the channels in it, one by one"),
+            Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
+            Self::NoCheckToTell(number) => {
+                write!(
+                    f,
+                    "delivery {number} is about no single check, so it is not sent again; `channel test` shows whether the channel works"
+                )
+            }
+            Self::NotGivenUp { number, outcome } => {
+                write!(f, "delivery {number} is {outcome}; only what failed is sent again, `deliveries --failed` shows it")
             }
             // What these are about no command of this room contains.
             Self::Refused(_) => f.write_str("it was refused; nothing was changed"),

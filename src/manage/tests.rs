@@ -1,3 +1,5 @@
+mod alerts;
+
 use std::future::Future;
 
 use super::*;

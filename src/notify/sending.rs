@@ -127,9 +127,9 @@ impl Sender {
         };
         let log = Command::LogTest { channel: id, failed: failed.as_deref().map(Into::into), status: judged.status };
         let took = self.handle.clock().uptime().saturating_sub(began);
-        // Whoever asked may be gone, and a test that is not logged was made all the same.
-        let _ = reply.send(Tried { took, status: judged.status, failed });
+        // First the log, which enables the channel again. A test that is not logged was made all the same, and whoever asked may be gone.
         let _ = self.handle.call(log).await;
+        let _ = reply.send(Tried { took, status: judged.status, failed });
     }
 
     /// What is told, in words.

@@ -26,7 +26,7 @@ fn provision(data: &Path) {
     assert_eq!(
         admin(data, &["channel", "list", "--project", "main", "--show-settings"]),
         format!(
-            "UUID                                  PROJECT  KIND   NAME   SETTINGS\n{channel}  main     email  Žofie  to=\"other@example.org\""
+            "UUID                                  PROJECT  KIND   NAME   STATUS  WAITING  SETTINGS\n{channel}  main     email  Žofie  ok      0        to=\"other@example.org\""
         )
     );
     let projects = admin(data, &["project", "list", "--json"]);

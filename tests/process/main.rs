@@ -11,6 +11,7 @@
 
 mod admin;
 mod alerts;
+mod channels;
 mod checks;
 mod client;
 mod damage;

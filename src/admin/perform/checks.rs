@@ -1,7 +1,7 @@
 //! Checks, pings and flips as rows. A list of checks is made page by page, so that neither the server nor a line holds all of it.
 
 use super::{Answer, written};
-use crate::admin::request::check::{CheckRow, FlipRow, PingRow};
+use crate::admin::request::check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use crate::admin::request::{OfCheck, Reply};
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
@@ -43,7 +43,7 @@ impl Listing {
 
 /// What is asked about one check.
 pub(super) async fn answer(handle: &Handle, check: Check, what: OfCheck) -> Result<Reply, ManageError> {
-    use manage::check::{delete, flips, found, pause, pings, resume, set};
+    use manage::check::{delete, flips, found, pause, pings, resume, set, set_alerting};
     let done = match what {
         OfCheck::Show => {
             let found = found(handle, check).ok_or(ManageError::Gone)?;
@@ -51,6 +51,8 @@ pub(super) async fn answer(handle: &Handle, check: Check, what: OfCheck) -> Resu
         }
         OfCheck::Pings => return Ok(ping_rows(&pings(handle, check).await?)),
         OfCheck::Flips => return Ok(flip_rows(&flips(handle, check).await?)),
+        OfCheck::Alerting(None) => return Ok(alerting(&check)),
+        OfCheck::Alerting(Some(after)) => return Ok(alerting(&*set_alerting(handle, check.id, after).await?)),
         OfCheck::Set(edit) => set(handle, check.id, *edit).await,
         OfCheck::Pause => pause(handle, check.id).await,
         OfCheck::Resume => resume(handle, check.id).await,
@@ -93,6 +95,18 @@ fn row(found: &Found, now: Moment) -> CheckRow {
         filter_default_fail: filters.default_fail,
         channels: uuids.join(","),
     }
+}
+
+fn alerting(check: &Check) -> Reply {
+    let Check { settings, state, .. } = check;
+    let waits = state.telling.waits();
+    Reply::Alerting(AlertingRow {
+        after: settings.after.get(),
+        failures: state.failures,
+        telling: state.telling.name().into(),
+        until: waits.map(|(at, _)| written(at)),
+        why: waits.map(|(_, why)| why.into()),
+    })
 }
 
 /// Pings, given newest first.

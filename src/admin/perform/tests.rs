@@ -1,4 +1,5 @@
 use super::*;
+use crate::admin::request::channel::{Chosen, OfChannel};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
@@ -74,7 +75,11 @@ fn lists_mask_the_secrets_of_channels() {
     let create = Request::CreateChannel { project: "one".into(), name: ChannelName::parse("n").unwrap(), settings };
     let uuid = made(&service, create);
     let list = |show_settings| json(&service, Request::ListChannels { project: None, show_settings });
-    let row = |settings: &str| format!(r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n"{settings}}}]}}"#);
+    let row = |settings: &str| {
+        format!(
+            r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n","status":"ok","since":null,"waiting":0,"last_error":null{settings}}}]}}"#
+        )
+    };
     assert_eq!(list(false), row(""));
     assert_eq!(list(true), row(r#","settings":{"header.k":"***","method":"GET","up-url":"http://a/"}"#));
 
@@ -83,6 +88,7 @@ fn lists_mask_the_secrets_of_channels() {
         channel: "n".into(),
         name: None,
         settings: Some(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()),
+        keep: false,
     };
     assert_eq!(json(&service, set(&[("down-url", "http://a/")])), r#""done""#);
     assert_eq!(list(true), row(r#","settings":{"down-url":"http://a/","method":"GET"}"#));
@@ -90,4 +96,43 @@ fn lists_mask_the_secrets_of_channels() {
     assert!(json(&service, set(&[("url", "x")])).starts_with(r#"{"invalid":"settings of kind webhook"#));
     assert_eq!(json(&service, Request::DeleteChannel { project: None, channel: uuid.clone() }), r#""done""#);
     assert!(json(&service, Request::DeleteChannel { project: None, channel: uuid }).starts_with(r#"{"refused":"there is no channel"#));
+}
+
+#[test]
+fn channels_say_why_they_do_not_work() {
+    use crate::domain::ids::ChannelId;
+    use crate::engine::command::{Command, NewChannel, Report, Sent};
+
+    let service = Service::new();
+    create_project(&service, "one");
+    let id = manage::project::find(&service.handle, "one").unwrap().id;
+    // Made before more was asked of its kind.
+    let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
+    let (uuid, name) = (service.handle.random().uuid(), ChannelName::parse("old").unwrap());
+    let call = |command| service.run(service.handle.call(command)).unwrap().unwrap();
+    call(Command::CreateChannel(Box::new(NewChannel { uuid, project: id, name, settings, operator: true })));
+    let list = || json(&service, Request::ListChannels { project: None, show_settings: false });
+    let lacking = list();
+    assert!(
+        lacking.contains(r#""status":"incomplete","since":null,"waiting":0,"last_error":"account is missing; give account="#),
+        "{lacking}"
+    );
+
+    let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap();
+    made(&service, Request::CreateChannel { project: "one".into(), name: ChannelName::parse("new").unwrap(), settings });
+    let channel: ChannelId = manage::channel::find(&service.handle, None, "new").unwrap().id;
+    let sent = Sent::Later { reason: "no route to it".into(), doubtful: false };
+    call(Command::ReportDeliveries(vec![Report { channel, rows: Vec::new(), told_with: None, sent, status: 0 }]));
+    let failing = r#""status":"failing","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"no route to it""#;
+    assert!(list().contains(failing), "{}", list());
+    let of = |what| Request::OfChannel { project: Some("one".into()), channel: "new".into(), what };
+    assert_eq!(json(&service, of(OfChannel::Disable)), r#""done""#);
+    let disabled = r#""status":"disabled","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"it was disabled by the operator""#;
+    assert!(list().contains(disabled), "{}", list());
+    assert_eq!(json(&service, of(OfChannel::Enable)), r#""done""#);
+    assert!(list().contains(r#""status":"ok""#));
+    assert_eq!(json(&service, of(OfChannel::Assign(Chosen::All))), r#"{"assigned":0}"#);
+    // Such a number is refused while the request is read.
+    let bad = r#"{"of_check":{"project":null,"check":"a","what":{"alerting":101}}}"#;
+    assert!(serde_json::from_str::<Request>(bad).err().unwrap().to_string().contains("give a number of failures from 1 to 100"));
 }

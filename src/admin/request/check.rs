@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
 use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
+use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
 use crate::domain::timezone::Timezone;
 
 /// A check in a list.
@@ -80,6 +80,21 @@ pub struct FlipRow {
     pub from: String,
     /// The status after.
     pub to: String,
+}
+
+/// When it is told that a check is down.
+#[derive(Serialize, Deserialize)]
+pub struct AlertingRow {
+    /// How often in a row it has to fail until that is told.
+    pub after: u8,
+    /// How often in a row it has failed.
+    pub failures: u16,
+    /// `quiet`: there is nothing to tell; `due`: it is down, and that is not told yet; `told`.
+    pub telling: String,
+    /// When it is decided again whether that is told, RFC 3339.
+    pub until: Option<String>,
+    /// What that waits for, in words.
+    pub why: Option<String>,
 }
 
 /// An [`Edit`] in JSON; what is not there stays.
@@ -223,6 +238,19 @@ pub(super) mod edit {
 
     pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Edit>, D::Error> {
         Fields::deserialize(from)?.try_into().map(Box::new).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How a number of failures stands in JSON.
+pub(super) mod failures {
+    use super::{Deserialize, Failures, Serialize};
+
+    pub(crate) fn serialize<S: serde::Serializer>(after: &Option<Failures>, to: S) -> Result<S::Ok, S::Error> {
+        after.map(Failures::get).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Failures>, D::Error> {
+        Option::deserialize(from)?.map(Failures::parse).transpose().map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a channel is set to: keys and values that the table of its kind took, once, when they came in.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::value;
@@ -285,19 +285,45 @@ impl ChannelSettings {
     }
 }
 
-/// Settings as somebody gave them, to take the place of those that a channel has then: see [`ChannelSettings::replaced`].
+/// Settings as somebody gave them, to take the place of all that a channel has then, or of those with the same keys.
 #[derive(Clone, PartialEq, Eq)]
-pub struct GivenSettings(Vec<(String, String)>);
+pub struct GivenSettings {
+    pairs: Vec<(String, String)>,
+    /// What is not among them stays.
+    keeps_others: bool,
+}
 
 impl GivenSettings {
-    /// Keys and values, of whatever kind.
+    /// Keys and values, of whatever kind, in place of all that there are.
     pub fn new(pairs: Vec<(String, String)>) -> Self {
-        Self(pairs)
+        Self { pairs, keeps_others: false }
+    }
+
+    /// Keys and values, of whatever kind, beside those that there are of other keys.
+    pub fn beside_others(pairs: Vec<(String, String)>) -> Self {
+        Self { pairs, keeps_others: true }
+    }
+
+    /// The settings that come of `stored`.
+    ///
+    /// # Errors
+    /// As those of [`ChannelSettings::replaced`]: what stays is as if it had been given again, secrets masked.
+    pub fn applied(&self, stored: &ChannelSettings) -> Result<ChannelSettings, SettingsError> {
+        // A secret and the file that holds it take each other's place.
+        let place = |key: &str| match stored.kind.field(key) {
+            Some((field, true)) => Some(field.key.into()),
+            Some((field, false)) => Some(field.spelling(key)),
+            None => None,
+        };
+        let given: BTreeSet<_> = self.pairs.iter().filter_map(|(key, _)| place(key)).collect();
+        let stays = |key: &str| self.keeps_others && place(key).is_none_or(|place| !given.contains(&place));
+        let kept = stored.masked().filter(|(key, _)| stays(key)).map(|(key, value)| (key, value.into_owned()));
+        stored.replaced(kept.chain(self.pairs.iter().map(|(key, value)| (key.as_str(), value.clone()))))
     }
 
     /// All keys and values, secrets in the clear.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (&**key, &**value))
+        self.pairs.iter().map(|(key, value)| (&**key, &**value))
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::command::{Outcome, Refusal, Report, Sent};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::alert::{Away, ChannelHealth, Delivery, DeliveryOutcome, Event, GoneCheck, Held, OutboxRow, Telling};
+use crate::domain::channel::Class;
 use crate::domain::check::Check;
 use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
@@ -254,6 +255,23 @@ impl WorkingState {
             }
         }
         Outcome::Done
+    }
+
+    /// Has sent again what was given up, if its check and its channel are still there. People and keepers of incidents are told what is
+    /// true now, so of a check that has changed since they are told nothing.
+    pub(super) fn retry_delivery(&mut self, delivery: &Delivery, at: Moment, now: Moment) -> Applied {
+        let check = self.state.check(delivery.check).cloned().ok_or(Refusal::NotFound)?;
+        let channel = self.state.channel(delivery.channel).cloned().ok_or(Refusal::NotFound)?;
+        if channel.health.disabled.is_some() {
+            return Err(Refusal::ChannelDisabled);
+        }
+        if channel.settings.kind().class != Class::Machine && delivery.flip != check.state.last_flip {
+            return Err(Refusal::Outdated);
+        }
+        let row = OutboxRow { flip: delivery.flip, ..self.row(channel.id, &check, delivery.event, at, now) };
+        let number = row.number;
+        self.queue(&channel, row, now);
+        Ok(Outcome::Queued(number))
     }
 
     /// Logs a message that was asked for as a test. One that arrived shows that the channel works.

@@ -88,6 +88,25 @@ impl WorkingState {
         Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
+    pub(super) fn assign_channel(&mut self, channel: ChannelId, checks: Vec<CheckId>, assigned: bool, now: Moment) -> Applied {
+        let project = self.state.channel(channel).ok_or(Refusal::NotFound)?.project;
+        let mut count = 0;
+        for id in checks {
+            let Ok(mut check) = self.existing(id) else { continue };
+            if check.project != project || check.settings.channels.contains(&channel) == assigned {
+                continue;
+            }
+            let mut flips = Vec::new();
+            check.state.settle(&check.settings, now, &mut flips);
+            let others = check.settings.channels.iter().copied().filter(|other| *other != channel);
+            let channels: BTreeSet<_> = others.chain(assigned.then_some(channel)).collect();
+            Arc::make_mut(&mut check.settings).channels = channels.into_iter().collect();
+            self.put_check(check, &flips, now);
+            count += 1;
+        }
+        Ok(Outcome::Assigned(count))
+    }
+
     pub(super) fn bring_back(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
         for id in ids {
             let Ok(mut check) = self.existing(*id) else { continue };

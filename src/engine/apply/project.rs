@@ -97,7 +97,7 @@ impl WorkingState {
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
-            channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+            channel.settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
         }
         Ok(self.put_channel(channel))
     }

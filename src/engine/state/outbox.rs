@@ -51,6 +51,11 @@ impl Outbox {
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 
+    /// How much waits for a channel.
+    pub fn waiting_for(&self, channel: ChannelId) -> usize {
+        self.by_channel.range((channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX))).count()
+    }
+
     /// What waits about a check, channel by channel, oldest first.
     pub fn of_check(&self, check: CheckId) -> impl Iterator<Item = &Arc<OutboxRow>> {
         let range = (check, ChannelId(0), DeliveryNumber(0))..=(check, ChannelId(u64::MAX), DeliveryNumber(u64::MAX));

@@ -205,6 +205,8 @@ async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
         | Outcome::Key(_)
         | Outcome::Channel(_)
         | Outcome::Begun(_)
+        | Outcome::Assigned(_)
+        | Outcome::Queued(_)
         | Outcome::Done => Err(Fault::Unavailable),
     }
 }

@@ -107,7 +107,12 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             name: dice.maybe(50, channel_name),
             settings: dice.maybe(50, given_settings),
         },
-        62..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
+        62..65 => Command::AssignChannel {
+            channel: ChannelId(some_of(dice, model.channels.keys())),
+            checks: (0..dice.below(5)).map(|_| check(dice, model)).collect(),
+            assigned: dice.below(3) > 0,
+        },
+        65..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
         70..95 => Command::SetProject {
             project,
             name: dice.maybe(20, name),

@@ -94,6 +94,7 @@ pub(crate) enum Answered {
     Project(u64),
     Key(u64),
     Channel(u64),
+    Assigned(usize),
     Done,
 }
 
@@ -107,8 +108,9 @@ impl From<&Outcome> for Answered {
             Outcome::Project(project) => Self::Project(project.id.0),
             Outcome::Key(key) => Self::Key(key.id.0),
             Outcome::Channel(channel) => Self::Channel(channel.id.0),
+            Outcome::Assigned(count) => Self::Assigned(*count),
             // What is sent is followed by `outbox`.
-            Outcome::Begun(_) | Outcome::Done => Self::Done,
+            Outcome::Begun(_) | Outcome::Queued(_) | Outcome::Done => Self::Done,
         }
     }
 }
@@ -271,7 +273,22 @@ impl Model {
             Command::Remind(channel) | Command::LogTest { channel, .. } => {
                 self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
             }
-            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::Away(_) => Ok(Answered::Done),
+            Command::AssignChannel { channel, checks, assigned } => {
+                let project = self.channels.get(&channel.0).ok_or(Refusal::NotFound)?.project;
+                let mut count = 0;
+                for id in checks {
+                    let Some(check) = self.checks.get_mut(&id.0).filter(|check| check.project == project) else { continue };
+                    let channels = &mut check.labels.channels;
+                    if if *assigned { channels.insert(channel.0) } else { channels.remove(&channel.0) } {
+                        check.settle(now);
+                        count += 1;
+                    }
+                }
+                Ok(Answered::Assigned(count))
+            }
+            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::RetryDelivery { .. } | Command::Away(_) => {
+                Ok(Answered::Done)
+            }
             Command::SetAlerting { check, .. } => self.check(check.0).map(|_| Answered::Check(check.0)),
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;

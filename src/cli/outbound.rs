@@ -1,4 +1,4 @@
-//! The flags that say what the server may send to others, and how.
+//! The flags that say what may be sent to others, and how: of the server, and of commands that send a test without one.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,22 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 use ipnet::IpNet;
 
-use super::super::shared::number;
-use super::network;
-use crate::outbound::{Guard, MailFrom, MailServer, NameSources, OutboundConfig, ProxyChoice, Reach, Relay};
+use super::Failure;
+use super::shared::{network, number};
+use crate::clock::Clock;
+use crate::domain::timezone::Timezone;
+use crate::notify;
+use crate::outbound::{Guard, MailFrom, MailServer, NameSources, Outbound, OutboundConfig, ProxyChoice, Reach, Relay};
+use crate::random::Random;
+use crate::serve::machine_zone;
 
 #[derive(Args)]
 #[command(next_help_heading = "Alerts")]
 pub(super) struct OutboundFlags {
+    /// Time zone of the times in alerts about checks that have none of their own [default: the machine's, else UTC]
+    #[arg(long, env = "OVERDUE_TIME_ZONE", value_name = "ZONE", value_parser = zone)]
+    pub(super) time_zone: Option<Timezone>,
+
     /// Mail server for alerts: smtps://USER@HOST (TLS), smtp://USER@HOST (STARTTLS) or smtp+plain://HOST (no TLS); the user may be left out
     #[arg(long, env = "OVERDUE_MAIL_SERVER", value_name = "URL", value_parser = MailServer::parse, requires = "mail_from")]
     mail_server: Option<MailServer>,
@@ -57,6 +66,10 @@ pub(super) struct OutboundFlags {
     send_per_host: u8,
 }
 
+fn zone(text: &str) -> Result<Timezone, &'static str> {
+    Timezone::parse(text).map_err(|_| "give a time zone such as Europe/Riga or UTC")
+}
+
 fn reach(text: &str) -> Result<Reach, &'static str> {
     match text {
         "private" => Ok(Reach::Private),
@@ -66,6 +79,15 @@ fn reach(text: &str) -> Result<Reach, &'static str> {
 }
 
 impl OutboundFlags {
+    /// What a test is sent with when no server runs.
+    pub(super) fn sending(self) -> Result<notify::Config, Failure> {
+        let zone = self.time_zone.clone().unwrap_or_else(machine_zone);
+        let config = self.config().map_err(Failure::usage)?;
+        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(Failure::usage)?;
+        // A test is about no check, so none is shown.
+        Ok(notify::Config { outbound, zone, host: "localhost".into(), show: Box::new(|_| String::new()), heartbeat: None })
+    }
+
     /// What is sent to others, and how.
     pub(super) fn config(self) -> Result<OutboundConfig, &'static str> {
         // One is never given without the other.

@@ -1,0 +1,111 @@
+//! Channels as rows, what is asked about one of them, and what has become of what was to be told.
+
+use uuid::Uuid;
+
+use super::written;
+use crate::admin::request::Reply;
+use crate::admin::request::channel::{ChannelRow, Chosen, DeliveryRow, Named, OfChannel, TestRow};
+use crate::channel::words;
+use crate::domain::alert::{ChannelHealth, Delivery};
+use crate::domain::ids::ProjectId;
+use crate::domain::project::Channel;
+use crate::engine::{Handle, Tried};
+use crate::manage::delivery::Wanted;
+use crate::manage::{self, ManageError};
+
+/// What stands in place of the name of what is gone.
+const DELETED: &str = "(deleted)";
+
+/// The channels of a project or of all.
+pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> Reply {
+    let channels = manage::channel::list(handle, project);
+    let state = handle.state();
+    let rows = channels.into_iter().map(|(project, channel)| {
+        let ChannelHealth { disabled, failing } = &channel.health;
+        let (status, since, last_error) = match (disabled, channel.settings.lacks(), failing) {
+            (Some((since, reason)), ..) => ("disabled", Some(*since), Some(reason.to_string())),
+            (None, Some(lacks), _) => ("incomplete", None, Some(lacks)),
+            (None, None, Some((since, reason))) => ("failing", Some(*since), Some(reason.to_string())),
+            (None, None, None) => ("ok", None, None),
+        };
+        ChannelRow {
+            uuid: channel.uuid,
+            project: project.name.as_str().into(),
+            kind: channel.settings.kind().name.into(),
+            name: channel.name.as_str().into(),
+            status: status.into(),
+            since: since.map(written),
+            waiting: state.outbox.waiting_for(channel.id),
+            last_error,
+            settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
+        }
+    });
+    Reply::Channels(rows.collect())
+}
+
+/// What is asked about one channel.
+pub(super) async fn answer(handle: &Handle, channel: &Channel, what: OfChannel) -> Result<Reply, ManageError> {
+    use manage::channel::{assign, disable, enable, test};
+    let (chosen, assigned) = match what {
+        OfChannel::Test { up } => return test(handle, channel, up).await.map(tested),
+        OfChannel::Enable => return enable(handle, channel.id).await.map(|()| Reply::Done),
+        OfChannel::Disable => return disable(handle, channel.id).await.map(|()| Reply::Done),
+        OfChannel::Assign(chosen) => (chosen, true),
+        OfChannel::Unassign(chosen) => (chosen, false),
+    };
+    let chosen = match chosen {
+        Chosen::All => manage::channel::Chosen::All,
+        Chosen::Tagged(tags) => manage::channel::Chosen::Tagged(tags),
+        Chosen::Named(names) => manage::channel::Chosen::Named(names),
+    };
+    assign(handle, channel, chosen, assigned).await.map(Reply::Assigned)
+}
+
+fn tested(tried: Tried) -> Reply {
+    let Tried { took, status, failed } = tried;
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    Reply::Tested(TestRow { delivered: failed.is_none(), millis, status: answered(status), error: failed })
+}
+
+/// The newest deliveries that are wanted.
+pub(super) async fn deliveries(handle: &Handle, wanted: Wanted, limit: u32) -> Result<Reply, ManageError> {
+    // A u32 fits a usize on every target with sockets.
+    let deliveries = manage::delivery::list(handle, wanted, limit as usize).await?;
+    let rows = deliveries.into_iter().map(|delivery| delivery_row(handle, delivery));
+    Ok(Reply::Deliveries(rows.collect()))
+}
+
+fn delivery_row(handle: &Handle, delivery: Delivery) -> DeliveryRow {
+    let state = handle.state();
+    let check = state.check(delivery.check).map(|check| (check.uuid, words::name(&check.settings)));
+    let channel = state.channel(delivery.channel).map(|channel| (channel.uuid, name_of(channel)));
+    DeliveryRow {
+        number: delivery.number.0,
+        time: written(delivery.finished),
+        queued: written(delivery.queued),
+        check: named(delivery.check.0, check),
+        channel: named(delivery.channel.0, channel),
+        event: delivery.event.name().into(),
+        outcome: delivery.outcome.name().into(),
+        attempts: delivery.attempts,
+        status: answered(delivery.status),
+        reason: delivery.reason.into(),
+        told_with: delivery.told_with.map(|number| number.0),
+    }
+}
+
+/// The name of a channel, or its kind if it has none.
+fn name_of(channel: &Channel) -> String {
+    let name = channel.name.as_str();
+    if name.is_empty() { channel.settings.kind().name.into() } else { name.into() }
+}
+
+/// What has this number; 0 is nothing at all.
+fn named(number: u64, found: Option<(Uuid, String)>) -> Option<Named> {
+    let found = found.map(|(uuid, name)| Named { uuid: Some(uuid), name });
+    (number > 0).then(|| found.unwrap_or_else(|| Named { uuid: None, name: DELETED.into() }))
+}
+
+fn answered(status: u16) -> Option<u16> {
+    Some(status).filter(|status| *status > 0)
+}

@@ -1,0 +1,110 @@
+//! Channels and deliveries as they stand on the socket: what is asked of them, and the rows of their lists.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// What is asked about one channel.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum OfChannel {
+    /// That a test is sent to it; answered when something has come of that.
+    Test {
+        /// What is sent when a check is up again, in place of what is sent when one is down.
+        up: bool,
+    },
+    /// That it is told again.
+    Enable,
+    /// That it is told nothing more.
+    Disable,
+    /// That checks of its project are assigned to it; answered with how many were not before.
+    Assign(Chosen),
+    /// That checks are no longer assigned to it; answered with how many were before.
+    Unassign(Chosen),
+}
+
+/// Which checks of a project.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chosen {
+    /// Every one.
+    All,
+    /// Those that have all of these tags.
+    Tagged(Vec<String>),
+    /// Those of these UUIDs, slugs or names.
+    Named(Vec<String>),
+}
+
+/// A channel in a list.
+#[derive(Serialize, Deserialize)]
+pub struct ChannelRow {
+    /// What checks and commands name it by.
+    pub uuid: Uuid,
+    /// The name of its project.
+    pub project: String,
+    /// The word of the command line.
+    pub kind: String,
+    /// Its name, maybe empty.
+    pub name: String,
+    /// `ok`, `failing`, `disabled`, or `incomplete`: what it is set to does not suffice.
+    pub status: String,
+    /// Since when it is failing or disabled, RFC 3339.
+    pub since: Option<String>,
+    /// Messages that wait for it.
+    pub waiting: usize,
+    /// Why it is failing, disabled or incomplete.
+    pub last_error: Option<String>,
+    /// What it was set to, secrets masked, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<BTreeMap<String, String>>,
+}
+
+/// What has come of a test.
+#[derive(Serialize, Deserialize)]
+pub struct TestRow {
+    /// Whether the channel took it.
+    pub delivered: bool,
+    /// How long it took.
+    pub millis: u64,
+    /// The status of the answer, if it had one.
+    pub status: Option<u16>,
+    /// Why it was not taken.
+    pub error: Option<String>,
+}
+
+/// A delivery in a list.
+#[derive(Serialize, Deserialize)]
+pub struct DeliveryRow {
+    /// What `deliveries retry` takes.
+    pub number: u64,
+    /// When it was finished, RFC 3339.
+    pub time: String,
+    /// When it was decided that it is told, RFC 3339.
+    pub queued: String,
+    /// What it was about; nothing if about no check.
+    pub check: Option<Named>,
+    /// To whom it was sent; nothing if it was decided that nobody is told.
+    pub channel: Option<Named>,
+    /// What was told.
+    pub event: String,
+    /// What has become of it.
+    pub outcome: String,
+    /// How often sending it was begun.
+    pub attempts: u16,
+    /// The status of the last answer, if it had one.
+    pub status: Option<u16>,
+    /// Why it was not delivered, maybe empty.
+    pub reason: String,
+    /// The number of the delivery that told it as well, in one message.
+    pub told_with: Option<u64>,
+}
+
+/// A check or a channel that a row is about.
+#[derive(Serialize, Deserialize)]
+pub struct Named {
+    /// Nothing if it was deleted.
+    pub uuid: Option<Uuid>,
+    /// Its name, or that it was deleted.
+    pub name: String,
+}

@@ -1,0 +1,42 @@
+//! Which checks a channel is assigned to.
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+
+use crate::admin::channel::Chosen;
+
+/// The checks of the channel's project that are meant.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(in crate::cli) struct Checks {
+    /// Every check that the channel's project has now
+    #[arg(long, env = "OVERDUE_ALL", value_parser = FalseyValueParser::new())]
+    all: bool,
+
+    /// Every check with this tag; may be given several times for those with all of them, with commas in the variable
+    #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
+    tag: Vec<String>,
+
+    /// UUIDs, slugs or names of checks; may be given several times, the variable holds one
+    #[arg(long, env = "OVERDUE_CHECK", num_args = 1..)]
+    check: Vec<String>,
+}
+
+impl From<Checks> for Chosen {
+    fn from(Checks { all, tag, check }: Checks) -> Self {
+        match () {
+            () if all => Self::All,
+            () if check.is_empty() => Self::Tagged(tag),
+            () => Self::Named(check),
+        }
+    }
+}
+
+/// Reads `all` or `tag:TAG`.
+pub(super) fn at_creation(text: &str) -> Result<Chosen, &'static str> {
+    match text.strip_prefix("tag:") {
+        Some(tag) if !tag.is_empty() => Ok(Chosen::Tagged(vec![tag.into()])),
+        None if text == "all" => Ok(Chosen::All),
+        _ => Err("give all, or tag: and a tag"),
+    }
+}

@@ -1,0 +1,80 @@
+//! `overdue deliveries`: what has become of alerts.
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Subcommand};
+
+use super::Question;
+use super::shared::{AnyProject, Json, number};
+use crate::admin::Request;
+use crate::admin::channel::{DeliveryRow, Named};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct DeliveriesArgs {
+    #[command(subcommand)]
+    command: Option<DeliveriesCommand>,
+
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Subcommand)]
+enum DeliveriesCommand {
+    /// Have sent again what failed. People are told only what is true now, so nothing of a check that has changed since
+    Retry {
+        /// Its number, as shown by `deliveries`
+        #[arg(value_parser = number::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
+        number: u64,
+
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    project: AnyProject,
+
+    /// UUID or name of the channel [default: all]
+    #[arg(long, env = "OVERDUE_CHANNEL")]
+    channel: Option<String>,
+
+    /// UUID, slug or name of the check [default: all]
+    #[arg(long, env = "OVERDUE_CHECK")]
+    check: Option<String>,
+
+    /// Show only what was given up
+    #[arg(long, env = "OVERDUE_FAILED", value_parser = FalseyValueParser::new())]
+    failed: bool,
+
+    /// How many to show at most
+    #[arg(long, env = "OVERDUE_LIMIT", value_name = "N", default_value_t = 50, value_parser = number::<u32>(1..=50_000), allow_negative_numbers = true)]
+    limit: u32,
+
+    #[command(flatten)]
+    json: Json,
+}
+
+impl From<DeliveriesArgs> for Question {
+    fn from(args: DeliveriesArgs) -> Self {
+        if let Some(DeliveriesCommand::Retry { number, json: Json { json } }) = args.command {
+            return Self::shown(Request::RetryDelivery { number }, json);
+        }
+        let List { project: AnyProject { project }, channel, check, failed, limit, json: Json { json } } = args.list;
+        Self::shown(Request::ListDeliveries { project, channel, check, failed, limit }, json)
+    }
+}
+
+/// The headings of the table.
+pub(super) const HEADINGS: [&str; 8] = ["NUMBER", "TIME", "CHECK", "CHANNEL", "EVENT", "OUTCOME", "ATTEMPTS", "REASON"];
+
+/// A row of it.
+pub(super) fn cells(row: &DeliveryRow) -> [String; 8] {
+    let name = |named: &Option<Named>| named.as_ref().map(|named| named.name.clone()).unwrap_or_default();
+    let together = row.told_with.map(|number| format!("in one message with {number}"));
+    let reason = [Some(row.reason.clone()).filter(|reason| !reason.is_empty()), together].into_iter().flatten().collect::<Vec<_>>();
+    let (event, outcome) = (row.event.clone(), row.outcome.clone());
+    let (check, channel) = (name(&row.check), name(&row.channel));
+    [row.number.to_string(), row.time.clone(), check, channel, event, outcome, row.attempts.to_string(), reason.join("; ")]
+}

@@ -1,0 +1,67 @@
+//! Deliveries: what has become of what was to be told.
+
+use super::{ManageError, read, submit};
+use crate::domain::alert::{Delivery, DeliveryOutcome};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use crate::engine::Handle;
+use crate::engine::command::{Command, Outcome};
+
+/// Which deliveries; what is `None` does not matter.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted {
+    /// Those of a project's channels and checks, as far as these are still there.
+    pub project: Option<ProjectId>,
+    /// Those to a channel.
+    pub channel: Option<ChannelId>,
+    /// Those about a check.
+    pub check: Option<CheckId>,
+    /// Only those that were given up.
+    pub failed: bool,
+}
+
+impl Wanted {
+    fn fits(&self, handle: &Handle, delivery: &Delivery) -> bool {
+        let of_project = |project| {
+            let state = handle.state();
+            let channel = state.channel(delivery.channel).is_some_and(|channel| channel.project == project);
+            channel || state.check(delivery.check).is_some_and(|check| check.project == project)
+        };
+        self.channel.is_none_or(|channel| delivery.channel == channel)
+            && self.check.is_none_or(|check| delivery.check == check)
+            && (!self.failed || delivery.outcome == DeliveryOutcome::Failed)
+            && self.project.is_none_or(of_project)
+    }
+}
+
+/// The newest deliveries that are wanted, newest first, at most `most`.
+///
+/// # Errors
+/// When the file cannot be read.
+pub async fn list(handle: &Handle, wanted: Wanted, most: usize) -> Result<Vec<Delivery>, ManageError> {
+    let newest = DeliveryNumber(u64::MAX);
+    read(handle, move |handle| handle.deliveries(newest, most, |delivery| wanted.fits(handle, delivery))).await
+}
+
+/// Has sent again what was given up; the number under which it waits.
+///
+/// # Errors
+/// When there is no such delivery, it was not given up or was about no check, its check or its channel is gone, the channel is disabled,
+/// the check has changed since and the channel is told only what is true now, or the writer does not answer.
+pub async fn retry(handle: &Handle, number: u64) -> Result<u64, ManageError> {
+    let before = DeliveryNumber(number.saturating_add(1));
+    let newest = read(handle, move |handle| handle.deliveries(before, 1, |_| true)).await?.pop();
+    let delivery = newest.filter(|delivery| delivery.number.0 == number).ok_or(ManageError::NoDelivery(number))?;
+    if delivery.outcome != DeliveryOutcome::Failed {
+        return Err(ManageError::NotGivenUp { number, outcome: delivery.outcome.name() });
+    }
+    if delivery.check == CheckId(0) {
+        return Err(ManageError::NoCheckToTell(number));
+    }
+    let flip = delivery.flip;
+    let at = read(handle, move |handle| handle.flip(flip)).await?.map_or(delivery.queued, |logged| logged.flip.at);
+    match submit(handle, Command::RetryDelivery { delivery: Box::new(delivery), at }).await? {
+        Outcome::Queued(number) => Ok(number.0),
+        // That command comes to nothing else.
+        _ => Err(ManageError::Gone),
+    }
+}

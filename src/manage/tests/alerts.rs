@@ -1,0 +1,201 @@
+//! Channels that are told, and what has become of that.
+
+use super::*;
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event, Telling};
+use crate::domain::check::Check;
+use crate::domain::edit::{ChannelChoice, Edit};
+use crate::domain::ids::{ChannelId, DeliveryNumber};
+use crate::domain::ping::{Kind, Origin};
+use crate::domain::text::{Failures, Name};
+use crate::engine::command::{PingRequest, Report, Sent, Signal, Target};
+use crate::manage::channel::Chosen;
+use crate::manage::delivery::Wanted;
+
+fn check(service: &Service, project: &Project, name: &str, tags: &str) -> Box<Check> {
+    let edit = Edit {
+        name: Some(Name::parse(name).unwrap()),
+        tags: Some(crate::domain::text::Tags::parse(tags).unwrap()),
+        channels: Some(ChannelChoice::All),
+        ..Edit::default()
+    };
+    service.run(check::create(&service.handle, project.id, edit, Vec::new())).unwrap()
+}
+
+/// Makes a channel of a kind, and gives its id.
+fn channel_of(service: &Service, project: &Project, kind: &str, pairs: &[(&str, &str)]) -> ChannelId {
+    let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs.iter().copied()).unwrap();
+    service.run(channel::create(&service.handle, project.id, ChannelName::parse(kind).unwrap(), settings)).unwrap().id
+}
+
+fn ping(service: &Service, check: &Check, kind: Kind) {
+    let origin =
+        Origin { scheme: crate::domain::ping::Scheme::Http, method: crate::domain::ping::Method::Get, remote_addr: None, ua: "".into() };
+    let target = Target::Uuid(check.uuid);
+    let request = PingRequest { target, signal: Signal::Http(kind), origin, rid: None, body: bytes::Bytes::new() };
+    service.run(service.handle.call(Command::Ping(Box::new(request)))).unwrap().unwrap();
+}
+
+/// Has all that waits for a channel given up; the numbers of that.
+fn give_up(service: &Service, channel: ChannelId) -> Vec<u64> {
+    let rows: Vec<_> = service.handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
+    let report = Report { channel, rows: rows.clone(), told_with: None, sent: Sent::Failed("no".into()), status: 500 };
+    service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
+    rows.into_iter().map(|number| number.0).collect()
+}
+
+fn list(service: &Service, wanted: Wanted) -> Vec<Delivery> {
+    service.run(delivery::list(&service.handle, wanted, 100)).unwrap()
+}
+
+#[test]
+fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
+    let service = Service::new();
+    let (one, two) = (service.project("one"), service.project("two"));
+    let first = check(&service, &one, "first", "x y");
+    let second = check(&service, &one, "second", "y");
+    let elsewhere = check(&service, &two, "elsewhere", "x");
+    let id = channel_of(&service, &one, "email", &[("to", "a@example.org")]);
+    let channel = || service.handle.state().channel(id).cloned().unwrap();
+    let told = |check: &Check| service.handle.state().check(check.id).is_some_and(|check| check.settings.channels.contains(&id));
+    let tagged = |tags: &[&str]| Chosen::Tagged(tags.iter().map(|tag| (*tag).into()).collect());
+    let named = |name: &str| Chosen::Named(vec![name.into()]);
+    for (chosen, assigned, count, told_of) in [
+        (named("first"), true, 1, [true, false]),
+        (named("first"), true, 0, [true, false]),
+        (tagged(&["y"]), true, 1, [true, true]),
+        (tagged(&["y", "x"]), false, 1, [false, true]),
+        (tagged(&["z"]), true, 0, [false, true]),
+        (Chosen::All, false, 1, [false, false]),
+        (Chosen::All, true, 2, [true, true]),
+    ] {
+        assert_eq!(service.run(channel::assign(&service.handle, &channel(), chosen, assigned)).unwrap(), count);
+        assert_eq!([told(&first), told(&second), told(&elsewhere)], [told_of[0], told_of[1], false]);
+    }
+    let unknown = refused(service.run(channel::assign(&service.handle, &channel(), named("elsewhere"), true)));
+    assert_eq!(unknown, r#"there is no check "elsewhere"; `check list` shows those there are"#);
+    // Not even a command that names it takes a check of another project.
+    let command = Command::AssignChannel { channel: id, checks: vec![elsewhere.id], assigned: true };
+    assert_eq!(service.run(service.handle.call(command)), Ok(Ok(Outcome::Assigned(0))));
+}
+
+#[test]
+fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
+    let service = Service::new();
+    let project = service.project("one");
+    let hook = channel_of(&service, &project, "webhook", &[("down-url", "http://a/"), ("up-url", "http://a/")]);
+    let mail = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
+    let check = check(&service, &project, "Backup", "");
+    ping(&service, &check, Kind::Fail);
+    let (to_hook, to_mail) = (give_up(&service, hook)[0], give_up(&service, mail)[0]);
+    let retry = |number| service.run(delivery::retry(&service.handle, number));
+    let waiting = || {
+        let state = service.handle.state();
+        state.outbox.rows().map(|row| (row.number.0, row.channel, row.check, row.flip, row.event, row.at)).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(), []);
+    let failed = list(&service, Wanted { failed: true, ..Wanted::default() }).remove(0);
+    let down = service.handle.flip(failed.flip).unwrap().unwrap().flip.at;
+    let number = retry(to_mail).unwrap();
+    assert_eq!(waiting(), [(number, mail, check.id, failed.flip, Event::Down, down)]);
+    assert_ne!(number, to_mail);
+
+    // It is up again: people would be told what is no longer true, a program gets every event.
+    ping(&service, &check, Kind::Success);
+    give_up(&service, hook);
+    give_up(&service, mail);
+    assert_eq!(refused(retry(to_mail)), "the check has changed its status since, and this channel is told only what is true now");
+    let number = retry(to_hook).unwrap();
+    assert_eq!(waiting(), [(number, hook, check.id, failed.flip, Event::Down, down)]);
+
+    service.run(channel::disable(&service.handle, hook)).unwrap();
+    assert_eq!(refused(retry(to_hook)), "the channel is disabled; `channel enable` changes that");
+    assert!(list(&service, Wanted { channel: Some(hook), ..Wanted::default() }).iter().any(|delivery| delivery.number.0 == to_hook));
+    service.run(channel::enable(&service.handle, hook)).unwrap();
+    assert_eq!(refused(retry(0)), "there is no delivery 0; `deliveries` shows those there are");
+    assert_eq!(refused(retry(u64::MAX)), format!("there is no delivery {}; `deliveries` shows those there are", u64::MAX));
+    service.run(check::delete(&service.handle, check.id)).unwrap();
+    assert_eq!(refused(retry(to_hook)), "what it is about was removed meanwhile");
+}
+
+#[test]
+fn deliveries_are_found_by_project_channel_check_and_outcome() {
+    let service = Service::new();
+    let (one, two) = (service.project("one"), service.project("two"));
+    let hook = channel_of(&service, &one, "webhook", &[("down-url", "http://a/")]);
+    let other = channel_of(&service, &two, "webhook", &[("down-url", "http://a/")]);
+    let checks = [check(&service, &one, "a", ""), check(&service, &one, "b", ""), check(&service, &two, "c", "")];
+    checks.iter().for_each(|check| ping(&service, check, Kind::Fail));
+    give_up(&service, hook);
+    let number = service.handle.state().outbox.of_channel(other).next().unwrap().number;
+    let report = Report { channel: other, rows: vec![number], told_with: Some(number), sent: Sent::Delivered, status: 200 };
+    service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
+    let [a, _, c] = [0, 1, 2].map(|place: usize| checks[place].id);
+    let none = Wanted::default();
+    for (wanted, count) in [
+        (none, 3),
+        (Wanted { failed: true, ..none }, 2),
+        (Wanted { project: Some(one.id), ..none }, 2),
+        (Wanted { project: Some(two.id), failed: true, ..none }, 0),
+        (Wanted { channel: Some(hook), ..none }, 2),
+        (Wanted { channel: Some(hook), check: Some(a), ..none }, 1),
+        (Wanted { check: Some(c), ..none }, 1),
+    ] {
+        assert_eq!(list(&service, wanted).len(), count);
+    }
+    let all = list(&service, none);
+    assert!(all.is_sorted_by_key(|delivery| std::cmp::Reverse(delivery.number)));
+    assert_eq!((all[0].outcome, all[0].told_with), (DeliveryOutcome::Delivered, None::<DeliveryNumber>));
+    assert_eq!(service.run(delivery::list(&service.handle, none, 1)).unwrap(), all[..1]);
+    // Of a channel that is gone its checks still tell the project.
+    service.run(channel::delete(&service.handle, hook)).unwrap();
+    assert_eq!(list(&service, Wanted { project: Some(one.id), ..none }).len(), 2);
+}
+
+#[test]
+fn alerting_is_changed_and_says_what_it_waits_for() {
+    let service = Service::new();
+    let project = service.project("one");
+    let check = check(&service, &project, "a", "");
+    let three = service.run(check::set_alerting(&service.handle, check.id, Failures::parse(3).unwrap())).unwrap();
+    assert_eq!((three.settings.after.get(), three.state.telling.name(), three.state.telling.waits()), (3, "quiet", None));
+    ping(&service, &check, Kind::Fail);
+    let telling = service.handle.state().check(check.id).unwrap().state.telling;
+    let Telling::Due { at, .. } = telling else { panic!("{telling:?}") };
+    assert_eq!((telling.name(), telling.waits()), ("due", Some((at, "it has not failed often enough in a row"))));
+    let one = service.run(check::set_alerting(&service.handle, check.id, Failures::ONE)).unwrap();
+    assert_eq!((one.state.telling.name(), one.state.telling.waits()), ("told", None));
+    service.run(check::delete(&service.handle, check.id)).unwrap();
+    assert_eq!(
+        refused(service.run(check::set_alerting(&service.handle, check.id, Failures::ONE))),
+        "what it is about was removed meanwhile"
+    );
+}
+
+#[test]
+fn a_test_of_a_channel_that_goes_is_told() {
+    let service = Service::new();
+    let project = service.project("one");
+    let id = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
+    let mail = service.handle.state().channel(id).cloned().unwrap();
+    let untried = service.run(async {
+        let testing = channel::test(&service.handle, &mail, false);
+        let sender = async {
+            service.handle.something_to_send().await;
+            channel::delete(&service.handle, id).await.unwrap();
+            drop(service.handle.next_trial());
+        };
+        let (tried, ()) = tokio::join!(testing, sender);
+        refused(tried)
+    });
+    assert_eq!(untried, "what it is about was removed meanwhile");
+    let busy: Vec<_> = (0..16).map(|_| service.handle.try_channel(id, false).unwrap()).collect();
+    assert_eq!(
+        refused(service.run(channel::test(&service.handle, &mail, false))),
+        "the server has too much to do; nothing was changed, try again"
+    );
+    drop(busy);
+    let id = channel_of(&service, &project, "group", &[("channels", "email")]);
+    let group = service.handle.state().channel(id).cloned().unwrap();
+    let untried = refused(service.run(channel::test(&service.handle, &group, false)));
+    assert_eq!(untried, "a group sends nothing itself; test the channels in it, one by one");
+}

@@ -1,0 +1,309 @@
+//! Channels at the command line: how they are tested, assigned and disabled, and what has become of what was told.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::process::{Done, Server, admin, overdue, run, workplace};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that answers `/<status>/...` with that status; where it listens, and the request lines as they come.
+fn receiver() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut request, mut length, mut line) = (String::new(), 0, String::new());
+            while stream.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                if request.is_empty() {
+                    request = line.trim_end().to_owned();
+                }
+                if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = bytes.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let status = request.split(['/', ' ']).find(|word| word.len() == 3 && word.parse::<u16>().is_ok()).unwrap_or("200").to_owned();
+            let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            // The test may be over.
+            let _ = stream.get_mut().write_all(answer.as_bytes()).map(|()| tell.send(request));
+        }
+    });
+    (url, told)
+}
+
+fn tried(data: &Path, words: &[&str]) -> Done {
+    run(overdue(words).arg("--data").arg(data))
+}
+
+fn json(data: &Path, words: &[&str]) -> Value {
+    serde_json::from_str(&admin(data, words)).unwrap()
+}
+
+/// Makes a project and a webhook that takes news of downtimes, and refuses those of recoveries.
+fn provision(data: &Path, url: &str) {
+    admin(data, &["project", "create", "a"]);
+    let (down, up) = (format!("down-url={url}/200/down"), format!("up-url={url}/503/up"));
+    admin(data, &["channel", "create", "--project", "a", "--kind", "webhook", "--name", "hook", "--set", &down, "--set", &up]);
+}
+
+fn is_delivered(line: &str) -> bool {
+    let parts = line.strip_prefix("delivered in ").and_then(|rest| rest.strip_suffix(" ms (200)"));
+    parts.is_some_and(|millis| millis.parse::<u32>().is_ok())
+}
+
+/// Tests a channel, disables and enables it.
+fn try_out(data: &Path) {
+    let (url, requests) = receiver();
+    provision(data, &url);
+    let line = admin(data, &["channel", "test", "hook"]);
+    assert!(is_delivered(&line), "{line}");
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/down HTTP/1.1");
+    let refused = tried(data, &["channel", "test", "hook", "--event", "up", "--json"]);
+    let row: Value = serde_json::from_str(&refused.out).unwrap();
+    assert_eq!((refused.status, &row["delivered"], &row["status"]), (1, &json!(false), &json!(503)), "{}", refused.err);
+    assert!(refused.err.starts_with("overdue: not delivered: ") && refused.err.contains("503"), "{}", refused.err);
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /503/up HTTP/1.1");
+    let logged = json(data, &["deliveries", "--channel", "hook", "--json"]);
+    let number = logged[0]["number"].to_string();
+    let refused = tried(data, &["deliveries", "retry", &number]);
+    assert_eq!((refused.status, refused.err.contains("is about no single check")), (1, true), "{}", refused.err);
+    let logged: Vec<_> = logged.as_array().unwrap().iter().map(|row| [&row["event"], &row["outcome"], &row["status"]]).collect();
+    assert_eq!(logged, [[&json!("test"), &json!("failed"), &json!(503)], [&json!("test"), &json!("delivered"), &json!(200)]]);
+
+    let status = || {
+        let row = json(data, &["channel", "list", "--json"])[0].clone();
+        (row["status"].as_str().unwrap().to_owned(), row["since"].is_string(), row["last_error"].clone())
+    };
+    let ok = || ("ok".to_owned(), false, Value::Null);
+    assert_eq!(status(), ok());
+    let disabled = ("disabled".to_owned(), true, json!("it was disabled by the operator"));
+    for revive in [&["channel", "enable", "hook"][..], &["channel", "test", "hook"]] {
+        admin(data, &["channel", "disable", "hook"]);
+        assert_eq!(status(), disabled);
+        let table = admin(data, &["channel", "list"]);
+        assert!(table.contains("  disabled since 20") && table.contains("  LAST ERROR\n"), "{table}");
+        admin(data, revive);
+        assert_eq!(status(), ok(), "{revive:?}");
+    }
+    let unknown = tried(data, &["channel", "test", "mail"]);
+    assert_eq!((unknown.status, unknown.err.contains("there is no channel \"mail\"")), (1, true), "{}", unknown.err);
+}
+
+#[test]
+fn a_channel_is_tried_out_without_a_server() {
+    let (_directory, data) = workplace();
+    try_out(&data);
+}
+
+#[test]
+fn a_channel_is_tried_out_through_a_running_server() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    try_out(&data);
+    server.stop();
+}
+
+#[test]
+fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
+    let (directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    let mark = directory.path().join("mark");
+    let command = format!("down-command=echo \"$OVERDUE_ALERT_EVENT\" > {}", mark.display());
+    admin(&data, &["channel", "create", "--project", "a", "--kind", "shell", "--name", "sh", "--set", &command]);
+    let refused = tried(&data, &["channel", "test", "sh"]);
+    assert_eq!((refused.status, refused.err.contains("--allow-shell")), (1, true), "{}", refused.err);
+    assert!(!mark.exists());
+    assert!(admin(&data, &["channel", "test", "sh", "--allow-shell"]).starts_with("delivered in "));
+    assert!(mark.exists());
+    // A file that cannot be read is told before anything is sent.
+    let missing = tried(&data, &["channel", "test", "sh", "--ca-file", "/nowhere"]);
+    assert_eq!((missing.status, missing.err.contains("/nowhere")), (2, true), "{}", missing.err);
+}
+
+#[test]
+fn a_test_without_a_server_leaves_what_waits_to_the_next_one() {
+    let (_directory, data) = workplace();
+    let (url, requests) = receiver();
+    let server = Server::start(&data);
+    let (busy, free) = (format!("down-url={url}/503/x"), format!("down-url={url}/200/x"));
+    admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &busy]);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup", "--channels", "hook"]);
+    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    requests.recv_timeout(PATIENCE).unwrap();
+    server.stop();
+    let row = json(&data, &["channel", "list", "--json"])[0].clone();
+    assert_eq!([&row["status"], &row["waiting"]], [&json!("failing"), &json!(1)], "{row}");
+    assert!(row["last_error"].as_str().unwrap().contains("503") && row["since"].is_string(), "{row}");
+    admin(&data, &["channel", "set", "hook", "--set", &free]);
+    assert!(is_delivered(&admin(&data, &["channel", "test", "hook"])));
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    assert!(requests.try_recv().is_err());
+    assert!(admin(&data, &["channel", "list"]).contains("  ok      1"));
+    let server = Server::start(&data);
+    requests.recv_timeout(PATIENCE).unwrap();
+    server.stop();
+}
+
+#[test]
+fn a_channel_is_made_assigned_and_tested_in_one_command() {
+    let (_directory, data) = workplace();
+    let (url, requests) = receiver();
+    admin(&data, &["project", "create", "a"]);
+    for (slug, tags) in [("one", "x y"), ("two", "y"), ("three", "")] {
+        admin(&data, &["check", "create", "--project", "a", "--slug", slug, "--tags", tags]);
+    }
+    let create = ["channel", "create", "--project", "a", "--kind", "webhook", "--test", "--assign"];
+    let good = format!("down-url={url}/200/x");
+    let made = tried(&data, &[&create[..], &["tag:y", "--name", "good", "--set", &good]].concat());
+    let told: Vec<_> = made.err.lines().collect();
+    assert_eq!((made.status, made.out.len(), told[0], is_delivered(told[1])), (0, 37, "2 checks changed", true), "{}", made.err);
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    // A test that fails leaves the channel and its UUID.
+    let bad = format!("down-url={url}/500/x");
+    let made = tried(&data, &[&create[..], &["all", "--name", "bad", "--set", &bad]].concat());
+    assert_eq!(
+        (made.status, made.out.len(), made.err.contains("3 checks changed\noverdue: not delivered: ")),
+        (1, 37, true),
+        "{}",
+        made.err
+    );
+    assert_eq!(admin(&data, &["channel", "list"]).lines().count(), 3);
+
+    let of = |slug: &str| json(&data, &["check", "show", slug, "--json"])["channels"].as_str().unwrap().split_terminator(',').count();
+    assert_eq!([of("one"), of("two"), of("three")], [2, 2, 1]);
+    for (words, line, counts) in [
+        (&["unassign", "bad", "--all"][..], "3 checks changed", [1, 1, 0]),
+        (&["unassign", "bad", "--all"], "0 checks changed", [1, 1, 0]),
+        (&["assign", "bad", "--tag", "x", "--tag", "y"], "1 check changed", [2, 1, 0]),
+        (&["assign", "bad", "--check", "two", "three"], "2 checks changed", [2, 2, 1]),
+        (&["unassign", "good", "--check", "one", "--json"], r#"{"checks":1}"#, [1, 2, 1]),
+    ] {
+        assert_eq!(admin(&data, &[&["channel"], words].concat()), line, "{words:?}");
+        assert_eq!([of("one"), of("two"), of("three")], counts, "{words:?}");
+    }
+    for (words, status, part) in [
+        (&["assign", "bad"][..], 2, "<--all|--tag <TAG>|--check <CHECK>...>"),
+        (&["assign", "bad", "--check", "one", "four"], 1, "there is no check \"four\""),
+        (&["assign", "bad", "--all", "--tag", "x"], 2, "cannot be used with"),
+    ] {
+        let done = tried(&data, &[&["channel"], words].concat());
+        assert_eq!((done.status, done.err.contains(part)), (status, true), "{words:?}: {}", done.err);
+    }
+}
+
+#[test]
+fn settings_that_are_not_given_stay() {
+    let (_directory, data) = workplace();
+    let (url, _requests) = receiver();
+    provision(&data, &url);
+    let settings = || json(&data, &["channel", "list", "--show-settings", "--json"])[0]["settings"].clone();
+    let before = settings();
+    admin(&data, &["channel", "set", "hook", "--keep", "--set", "header.X-Key=hidden"]);
+    admin(&data, &["channel", "set", "hook", "--keep", "--set", "send=down"]);
+    let mut after = before;
+    after["header.x-key"] = json!("***");
+    after["send"] = json!("down");
+    assert_eq!(settings(), after);
+    // A secret goes to no server that did not have it.
+    let moved = tried(&data, &["channel", "set", "hook", "--keep", "--set", "down-url=http://elsewhere.example/"]);
+    assert_eq!((moved.status, moved.err.contains("names another server")), (2, true), "{}", moved.err);
+    admin(&data, &["channel", "set", "hook", "--set", "down-url=http://elsewhere.example/"]);
+    assert_eq!(settings(), json!({"down-url": "http://elsewhere.example/", "method": "GET"}));
+}
+
+#[test]
+fn what_failed_is_shown_and_sent_again() {
+    let (_directory, data) = workplace();
+    let (url, requests) = receiver();
+    let server = Server::start(&data);
+    let gone = format!("down-url={url}/410/x");
+    admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &gone]);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "Backup", "--slug", "backup", "--channels", "hook"]);
+    let mut client = Client::connect(server.address).unwrap();
+    assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    requests.recv_timeout(PATIENCE).unwrap();
+    let deliveries = |words: &[&str], enough: usize| {
+        let begun = Instant::now();
+        loop {
+            let rows = json(&data, &[&["deliveries", "--json"], words].concat());
+            if rows.as_array().unwrap().len() >= enough {
+                return rows;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{rows}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let failed = deliveries(&["--failed", "--check", "backup", "--project", "default"], 1)[0].clone();
+    let shown = [&failed["event"], &failed["outcome"], &failed["status"], &failed["attempts"], &failed["check"]["name"]];
+    assert_eq!(shown, [&json!("down"), &json!("failed"), &json!(410), &json!(1), &json!("Backup")]);
+    // Refused for good, the channel is disabled.
+    let number = failed["number"].to_string();
+    let refused = tried(&data, &["deliveries", "retry", &number]);
+    assert_eq!((refused.status, refused.err.contains("`channel enable` changes that")), (1, true), "{}", refused.err);
+    assert!(admin(&data, &["channel", "list"]).contains("disabled since 20"));
+
+    let repaired = format!("down-url={url}/200/x");
+    admin(&data, &["channel", "set", "hook", "--set", &repaired]);
+    admin(&data, &["channel", "enable", "hook"]);
+    assert!(admin(&data, &["deliveries", "retry", &number]).starts_with("waits to be sent as "));
+    assert_eq!(requests.recv_timeout(PATIENCE).unwrap(), "GET /200/x HTTP/1.1");
+    let rows = deliveries(&[], 2);
+    assert_eq!(
+        (&rows[0]["outcome"], &rows[0]["check"]["uuid"], &rows[1]["number"]),
+        (&json!("delivered"), &json!(uuid), &failed["number"])
+    );
+    assert_eq!(deliveries(&["--limit", "1"], 1).as_array().unwrap().len(), 1);
+    for (words, part) in [
+        (["deliveries", "retry", &rows[0]["number"].to_string()], "is delivered; only what failed is sent again"),
+        (["deliveries", "retry", "999"], "there is no delivery 999; `deliveries` shows"),
+    ] {
+        let done = tried(&data, &words);
+        assert_eq!((done.status, done.err.contains(part)), (1, true), "{words:?}: {}", done.err);
+    }
+    let table = admin(&data, &["deliveries"]);
+    assert!(table.starts_with("NUMBER  TIME") && table.contains("  Backup  hook     down   failed     1         "), "{table}");
+
+    // The log outlives what it is about.
+    admin(&data, &["check", "delete", "backup"]);
+    admin(&data, &["channel", "delete", "hook"]);
+    let lost = deliveries(&["--failed"], 1)[0].clone();
+    let deleted = json!({"uuid": null, "name": "(deleted)"});
+    assert_eq!((&lost["number"], &lost["check"], &lost["channel"]), (&failed["number"], &deleted, &deleted));
+    let done = tried(&data, &["deliveries", "retry", &number]);
+    assert_eq!((done.status, done.err.contains("was removed meanwhile")), (1, true), "{}", done.err);
+    server.stop();
+}
+
+#[test]
+fn a_check_says_when_it_is_told_that_it_is_down() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup"]);
+    let shown = || json(&data, &["check", "alerting", "backup", "--json"]);
+    assert_eq!(shown(), json!({"after": 1, "failures": 0, "telling": "quiet", "until": null, "why": null}));
+    let table = admin(&data, &["check", "alerting", "backup", "--after", "3"]);
+    assert!(table.contains("after     3\nfailures  0\ntelling   quiet"), "{table}");
+    let mut client = Client::connect(server.address).unwrap();
+    let mut fail = || assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    fail();
+    let held = shown();
+    assert_eq!((&held["failures"], &held["telling"], held["until"].is_string()), (&json!(1), &json!("due"), true), "{held}");
+    assert_eq!(held["why"], json!("it has not failed often enough in a row"));
+    fail();
+    fail();
+    assert_eq!(shown(), json!({"after": 3, "failures": 3, "telling": "told", "until": null, "why": null}));
+    let refused = tried(&data, &["check", "alerting", "backup", "--after", "0"]);
+    assert_eq!((refused.status, refused.err.contains("give a number of failures from 1 to 100")), (2, true), "{}", refused.err);
+    server.stop();
+}
