@@ -106,6 +106,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             channel: ChannelId(some_of(dice, model.channels.keys())),
             name: dice.maybe(50, channel_name),
             settings: dice.maybe(50, given_settings),
+            maker: Some(channel::Maker::Operator),
         },
         62..70 => Command::DeleteChannel(ChannelId(some_of(dice, model.channels.keys()))),
         70..95 => Command::SetProject {
