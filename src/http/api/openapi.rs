@@ -8,9 +8,9 @@ const DESCRIPTION: &str = include_str!("openapi.json");
 /// The description of the API of a service at this address (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
     let quoted = |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
-    [Version::V3.path(), OWN_PATH].into_iter().fold(DESCRIPTION.to_owned(), |description, path| {
-        description.replace(&quoted("", path), &quoted(base_url.as_str(), path))
-    })
+    [Version::V3.path(), OWN_PATH]
+        .into_iter()
+        .fold(DESCRIPTION.to_owned(), |description, path| description.replace(&quoted("", path), &quoted(base_url.as_str(), path)))
 }
 
 #[cfg(test)]

@@ -43,10 +43,7 @@ pub(super) async fn dispatch(call: OwnCall<'_>, verb: Verb) -> Result<Reply, Fau
         (OwnResource::Alerting(uuid), Verb::Put) => alerting::change(&call, uuid).await,
         // These are refused before the body is read.
         (
-            resource @ (OwnResource::Kinds
-            | OwnResource::ChannelDeliveries(_)
-            | OwnResource::CheckDeliveries(_)
-            | OwnResource::Deliveries),
+            resource @ (OwnResource::Kinds | OwnResource::ChannelDeliveries(_) | OwnResource::CheckDeliveries(_) | OwnResource::Deliveries),
             Verb::Post | Verb::Put | Verb::Delete,
         )
         | (resource @ OwnResource::Channels, Verb::Put | Verb::Delete)
