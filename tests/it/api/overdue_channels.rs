@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use overdue::clock::Clock;
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
@@ -205,6 +205,9 @@ async fn settings_that_the_api_gives_are_no_longer_the_operators() {
     assert_eq!(put(&file, json!({ "topic": "b" })).await.json()["operator"], false);
     let answer = put(&hook, json!({ "down-url": "http://127.0.0.1/admin", "header.key": "***" })).await;
     assert_eq!((answer.json()["operator"].clone(), server.stored(&hook).operator), (json!(false), false));
+    let given = GivenSettings::new(vec![("down-url".to_owned(), "http://127.0.0.1/".to_owned())]);
+    channel::set(&server.handle, server.stored(&hook).id, None, Some(given)).await.unwrap();
+    assert!(server.stored(&hook).operator, "whoever gave the settings last");
     server.stop().await;
 }
 
