@@ -206,6 +206,7 @@ impl Server {
                 ping::answer(door, to, request, client).await
             }
             Some(Route::Api(endpoint)) => api::answer(door, endpoint, request, peer).await,
+            Some(Route::Own(resource)) => api::answer_own(door, resource, request, peer).await,
             Some(Route::OpenApi) => public(&request, async || Ok(reply::json(door.api.description.clone()))).await,
             Some(Route::Badge(badge)) => public(&request, async || badge::answer(door, badge).await).await,
             Some(Route::Health) if door.is_healthy().await => reply::text("OK"),

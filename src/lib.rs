@@ -29,6 +29,7 @@
 //! | What does a ping mean to its check (keywords, methods, paused)? | `engine::apply::ping` |
 //! | What does the 409 say? Any status code and its words? | `Fault` in `http::reply` |
 //! | Which URLs and methods are there? | `http::route` |
+//! | What does the API have beyond that of Healthchecks? | `http::api::own` |
 //! | Which fields does the API take, and what does it say of a wrong one? | `http::api::check_fields` |
 //! | How long may a body be? | `http::body`; every limit is in [`docs::limits`] |
 //! | What happens when the disk fails? | `recover` in `engine::writer::recovery`; told in [`docs::design`]; shown by `tests/it/damage.rs` |

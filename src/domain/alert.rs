@@ -50,6 +50,14 @@ pub enum Held {
 }
 
 impl Held {
+    /// The word for it in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Away => "away",
+            Self::Failures => "failures",
+        }
+    }
+
     /// Why nobody was told of a downtime that ended meanwhile, in words.
     pub fn reason(self) -> &'static str {
         match self {
@@ -230,6 +238,11 @@ pub enum DeliveryOutcome {
 impl DeliveryOutcome {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Superseded, Self::Skipped];
+
+    /// The outcome that goes by this word.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
 
     /// The word for it in answers and lists.
     pub fn name(self) -> &'static str {

@@ -265,7 +265,7 @@ pub struct Channel {
     pub name: ChannelName,
     /// How it notifies.
     pub settings: ChannelSettings,
-    /// It was made, and last changed, by whoever administers the service, and not by a key of the API.
+    /// Its settings were given by whoever administers the service, and not by a key of the API.
     pub operator: bool,
     /// What sending to it has shown.
     pub health: ChannelHealth,

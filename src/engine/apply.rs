@@ -103,7 +103,7 @@ impl WorkingState {
             Command::NoteKeyUses(uses) => Ok(self.note_key_uses(uses)),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),
-            Command::SetChannel { channel, name, settings } => self.set_channel(channel, name, settings),
+            Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker),
             Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),

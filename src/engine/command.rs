@@ -6,7 +6,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::alert::{Away, Delivery, OutboxRow};
-use crate::domain::channel::{ChannelSettings, GivenSettings, SettingsError};
+use crate::domain::channel::{ChannelSettings, GivenSettings, Maker, SettingsError};
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
@@ -70,6 +70,8 @@ pub enum Command {
         name: Option<ChannelName>,
         /// Its new settings, in place of all it had; a mask in them keeps a secret that it has then.
         settings: Option<GivenSettings>,
+        /// Who gives the settings; `None`: what sends to the channel, in whose name nothing is allowed or forbidden.
+        maker: Option<Maker>,
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
@@ -325,6 +327,8 @@ pub enum Refusal {
     AmbiguousSlug,
     /// The project has as many checks as it may.
     CheckLimit,
+    /// The project has as many channels as the API makes.
+    ChannelLimit,
     /// Resume of a check that is not paused.
     NotPaused,
     /// A project of that name exists.

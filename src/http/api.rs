@@ -9,6 +9,7 @@ mod etag;
 mod flips;
 mod json;
 mod openapi;
+mod own;
 mod pings;
 mod rate;
 mod status;
@@ -21,12 +22,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Method, Request};
+use hyper::{Method, Request, Uri};
+use uuid::Uuid;
 
 use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::request::BaseUrl;
-use super::route::{Endpoint, Resource, Route, Version};
+use super::route::{Endpoint, OwnResource, Resource, Route, Version};
 use super::{Config, Door, body};
 use crate::domain::check::{Check, Settings};
 use crate::domain::ids::UniqueKey;
@@ -63,47 +65,90 @@ impl Api {
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
 pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer: SocketAddr) -> Reply {
-    let methods = endpoint.resource.methods();
-    let answer = admit(door, endpoint, request, peer).await;
+    let Endpoint { version, resource, slash_missing } = endpoint;
+    if slash_missing && request.method() != Method::OPTIONS && Verb::of(request.method()) != Some(Verb::Get) {
+        let moved = reply::moved(&location(door, version, resource, request.uri()));
+        return reply::any_origin(moved, resource.methods());
+    }
+    let body = match resource {
+        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing,
+        _ => Document::parse,
+    };
+    let takes = Takes { methods: resource.methods(), body, read_only: resource.shows_read_only() };
+    answered(door, takes, endpoint, request, peer, dispatch).await
+}
+
+/// Answers a request to an address below `/api/overdue/v1`: keys, limits and errors are those of the API.
+pub(super) async fn answer_own(door: &Door, resource: OwnResource, request: Request<Incoming>, peer: SocketAddr) -> Reply {
+    let body = match resource {
+        OwnResource::Test(_) | OwnResource::Enable(_) => Document::parse_or_nothing,
+        _ => Document::parse,
+    };
+    let takes = Takes { methods: resource.methods(), body, read_only: false };
+    answered(door, takes, resource, request, peer, own::dispatch).await
+}
+
+/// What an address takes.
+struct Takes {
+    /// As `Allow` lists them.
+    methods: &'static str,
+    /// How a body is read.
+    body: fn(&[u8]) -> Result<Document, FieldError>,
+    /// Whether a read-only key may read there.
+    read_only: bool,
+}
+
+async fn answered<A>(
+    door: &Door,
+    takes: Takes,
+    address: A,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    dispatch: impl AsyncFnOnce(Call<'_, A>, Verb) -> Result<Reply, Fault>,
+) -> Reply {
+    let methods = takes.methods;
+    let (head, body) = request.into_parts();
+    let answer = if head.method == Method::OPTIONS {
+        Ok(reply::no_content())
+    } else {
+        match admit(door, takes, address, &head, body, peer).await {
+            Ok((call, verb)) => dispatch(call, verb).await,
+            Err(fault) => Err(fault),
+        }
+    };
     reply::any_origin(answer.unwrap_or_else(|fault| fault.json()), methods)
 }
 
 /// Checks the method, the body and the key, in this order: clients may rely on it.
-async fn admit(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer: SocketAddr) -> Result<Reply, Fault> {
-    let Endpoint { version, resource, slash_missing } = endpoint;
-    let (head, body) = request.into_parts();
-    let verb = Verb::of(&head.method);
-    if head.method == Method::OPTIONS {
-        return Ok(reply::no_content());
-    }
-    if slash_missing && verb != Some(Verb::Get) {
-        return Ok(reply::moved(&location(door, version, resource, &head)));
-    }
-    let methods = resource.methods();
+async fn admit<'a, A>(
+    door: &'a Door,
+    takes: Takes,
+    address: A,
+    head: &'a Parts,
+    body: Incoming,
+    peer: SocketAddr,
+) -> Result<(Call<'a, A>, Verb), Fault> {
+    let Takes { methods, body: parse, read_only } = takes;
     let taken = methods.split(", ").any(|method| method == head.method.as_str());
-    let verb = verb.filter(|_| taken).ok_or(Fault::MethodNotAllowed(methods))?;
+    let verb = Verb::of(&head.method).filter(|_| taken).ok_or(Fault::MethodNotAllowed(methods))?;
     let identify = |key: &[u8]| auth::identify(door, key, || Client::of(&head.headers, peer, &door.config.trusted_proxies).addr);
     let by_header = auth::header_key(&head.headers).map(identify);
     if let Some(Err(fault @ Fault::TooManyRequests(_))) = by_header {
         return Err(fault);
     }
     let body = match verb {
-        Verb::Post => body::whole(body, BODY_BYTES, &door.budget).await?,
+        Verb::Post | Verb::Put => body::whole(body, BODY_BYTES, &door.budget).await?,
         // It means nothing here. It is read because the next request comes after it.
         Verb::Get | Verb::Delete => body::beginning(body, 0, &door.budget).await.unwrap_or_default(),
-    };
-    let parse = match resource {
-        Resource::Pause(_) | Resource::Resume(_) => Document::parse_or_nothing,
-        _ => Document::parse,
     };
     let length = body.len();
     let document = door.work_on(length, move || parse(&body)).await??;
     let by_body = || identify(document.api_key().unwrap_or_default().as_bytes());
     let caller = by_header.unwrap_or_else(by_body)?;
-    if caller.read_only && !(verb == Verb::Get && resource.shows_read_only()) {
+    if caller.read_only && !(verb == Verb::Get && read_only) {
         return Err(Fault::WrongKey);
     }
-    dispatch(Call { door, version, resource, caller, now: door.handle.now(), head: &head, length, document }, verb).await
+    Ok((Call { door, address, caller, now: door.handle.now(), head, length, document }, verb))
 }
 
 /// What a request wants of its resource.
@@ -112,6 +157,7 @@ enum Verb {
     /// GET, or HEAD: hyper sends the answer to HEAD without its body.
     Get,
     Post,
+    Put,
     Delete,
 }
 
@@ -120,6 +166,7 @@ impl Verb {
         match *method {
             Method::GET | Method::HEAD => Some(Self::Get),
             Method::POST => Some(Self::Post),
+            Method::PUT => Some(Self::Put),
             Method::DELETE => Some(Self::Delete),
             _ => None,
         }
@@ -128,7 +175,7 @@ impl Verb {
 
 /// Which function answers which request. Every pair of a resource and a verb stands here.
 async fn dispatch(call: Call<'_>, verb: Verb) -> Result<Reply, Fault> {
-    match (call.resource, verb) {
+    match (call.address.resource, verb) {
         (Resource::Checks, Verb::Get) => tagged(&call, checks::list(&call)).await,
         (Resource::Checks, Verb::Post) => checks::create(call).await,
         (Resource::Check(uuid), Verb::Get) => checks::get(&call, CheckRef::Uuid(uuid)).await,
@@ -149,7 +196,8 @@ async fn dispatch(call: Call<'_>, verb: Verb) -> Result<Reply, Fault> {
         (Resource::Badges, Verb::Get) => tagged(&call, badges::list(&call)).await,
         (Resource::Status, Verb::Get) => status::probe(&call).await,
         // `admit` has refused these before it read the body.
-        (resource @ Resource::Checks, Verb::Delete)
+        (resource, Verb::Put)
+        | (resource @ Resource::Checks, Verb::Delete)
         | (resource @ (Resource::Pause(_) | Resource::Resume(_)), Verb::Get | Verb::Delete)
         | (resource @ (Resource::UniqueCheck(_) | Resource::UniqueFlips(_)), Verb::Post | Verb::Delete)
         | (resource @ (Resource::Pings(_) | Resource::PingBody(..) | Resource::Flips(_)), Verb::Post | Verb::Delete)
@@ -160,44 +208,52 @@ async fn dispatch(call: Call<'_>, verb: Verb) -> Result<Reply, Fault> {
 }
 
 /// The address of a resource with the query of the request, relative to the host.
-fn location(door: &Door, version: Version, resource: Resource, head: &Parts) -> String {
+fn location(door: &Door, version: Version, resource: Resource, uri: &Uri) -> String {
     let mut location = door.config.base_url.path().to_owned();
     Route::Api(Endpoint::new(version, resource)).write(&mut location);
-    if let Some(query) = head.uri.query() {
+    if let Some(query) = uri.query() {
         location.extend(["?", query]);
     }
     location
 }
 
 /// A request that its resource may carry out.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call<'a, A = Endpoint> {
     door: &'a Door,
-    version: Version,
-    resource: Resource,
+    /// What it is sent to.
+    address: A,
     caller: Caller,
     /// When it came.
     now: Moment,
     head: &'a Parts,
     /// Bytes of the body.
     length: usize,
-    /// The body of a POST; otherwise empty.
+    /// The body of a POST or PUT; otherwise empty.
     document: Document,
 }
 
 /// How a path names a check.
 #[derive(Clone, Copy)]
 pub(crate) enum CheckRef {
-    Uuid(uuid::Uuid),
+    Uuid(Uuid),
     Unique(UniqueKey),
 }
 
-impl Call<'_> {
+impl<A> Call<'_, A> {
     fn handle(&self) -> &Handle {
         &self.door.handle
     }
 
+    /// The check of this UUID in the caller's project. One of another project is denied.
+    fn check_of(&self, uuid: Uuid) -> Result<Check, Fault> {
+        let check = self.handle().state().check_by_uuid(uuid).cloned().ok_or(Fault::NotFound)?;
+        if check.project == self.caller.project { Ok(check) } else { Err(Fault::Forbidden) }
+    }
+}
+
+impl Call<'_> {
     fn view(&self) -> View {
-        View { base_url: self.door.config.base_url.clone(), version: self.version, read_only: self.caller.read_only }
+        View { base_url: self.door.config.base_url.clone(), version: self.address.version, read_only: self.caller.read_only }
     }
 
     /// The check in the caller's project. A UUID of another project is denied. A unique key of another project is unknown.
@@ -213,13 +269,12 @@ impl Call<'_> {
                 }
             },
         };
-        let check = handle.state().check_by_uuid(uuid).cloned().ok_or(Fault::NotFound)?;
-        if check.project == project { Ok(check) } else { Err(Fault::Forbidden) }
+        self.check_of(uuid)
     }
 
     /// What a create or update request asks for: of a check with these settings, or of a new one.
     async fn fields(&mut self, stored: Option<Arc<Settings>>) -> Result<CheckFields, Fault> {
-        let (document, version) = (std::mem::take(&mut self.document), self.version);
+        let (document, version) = (std::mem::take(&mut self.document), self.address.version);
         let parse = move || match stored {
             Some(stored) => CheckFields::parse(&document, version, &stored),
             None => CheckFields::parse_new(&document, version),

@@ -129,6 +129,8 @@ pub(crate) enum Fault {
     Forbidden,
     /// The project has as many checks as it may.
     CheckLimit,
+    /// The project has as many channels as the API makes.
+    ChannelLimit,
     /// Resume of a check that is not paused.
     NotPaused,
     /// Several checks have that slug.
@@ -156,7 +158,7 @@ impl Fault {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::MissingKey | Self::WrongKey => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::CheckLimit => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::CheckLimit | Self::ChannelLimit => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
@@ -179,6 +181,7 @@ impl Fault {
             Self::WrongKey => "wrong api key",
             Self::Forbidden => "access denied",
             Self::CheckLimit => "the project has reached its check limit",
+            Self::ChannelLimit => "the project has too many channels, remove some",
             Self::NotPaused => "check is not paused",
             Self::AmbiguousSlug => "ambiguous slug",
             Self::Timeout => "the request body did not arrive in time",
@@ -225,14 +228,15 @@ impl From<Refusal> for Fault {
             Refusal::NotFound => Self::NotFound,
             Refusal::AmbiguousSlug => Self::AmbiguousSlug,
             Refusal::CheckLimit => Self::CheckLimit,
+            Refusal::ChannelLimit => Self::ChannelLimit,
             Refusal::NotPaused => Self::NotPaused,
             Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
             Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
             Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
             Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
-            // No request of this door names a project, changes a channel or retries a delivery.
-            Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
             Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),
+            // No request of this door names a project or retries a delivery.
+            Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
             Refusal::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
             Refusal::Outdated => Self::BadRequest("the check has changed since".into()),
         }

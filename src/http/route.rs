@@ -3,10 +3,12 @@
 
 mod badge;
 mod endpoint;
+mod own;
 mod ping;
 
 pub(crate) use badge::{BadgePath, Format, SIGNATURE_LENGTH, States};
 pub(crate) use endpoint::{Endpoint, Resource, Version};
+pub(crate) use own::{OWN_PATH, OwnResource};
 pub use ping::creating_ping_url;
 pub(crate) use ping::{Action, PingPath};
 
@@ -17,6 +19,8 @@ pub(crate) enum Route {
     Ping(PingPath),
     /// `/api/v1/…` to `/api/v3/…`
     Api(Endpoint),
+    /// `/api/overdue/v1/…`
+    Own(OwnResource),
     /// `/api/v3/openapi.json`
     OpenApi,
     /// `/badge/…` and `/b/…`
@@ -41,6 +45,7 @@ impl Route {
         match (first, rest) {
             ("ping", rest) => PingPath::parse(rest).map(Self::Ping),
             ("api", ["v3", "openapi.json"]) => Some(Self::OpenApi),
+            ("api", ["overdue", "v1", rest @ ..]) => OwnResource::parse(rest).map(Self::Own),
             ("api", [version, rest @ ..]) => Endpoint::parse(version, rest).map(Self::Api),
             ("badge", [badge_key, last]) => Some(Self::Badge(BadgePath::parse_project(badge_key, last))),
             ("badge", [badge_key, signed, last]) => Some(Self::Badge(BadgePath::parse_tag(badge_key, signed, last))),
@@ -55,6 +60,7 @@ impl Route {
         match self {
             Self::Ping(path) => path.write(out),
             Self::Api(endpoint) => endpoint.write(out),
+            Self::Own(resource) => resource.write(out),
             Self::OpenApi => out.extend([Version::V3.path(), "/openapi.json"]),
             Self::Badge(path) => path.write(out),
             Self::Health => out.push_str("/healthz"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ManageError, check, submit};
-use crate::domain::channel::{ChannelSettings, Class, GivenSettings};
+use crate::domain::channel::{ChannelSettings, Class, GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
@@ -43,7 +43,7 @@ pub async fn set(
     name: Option<ChannelName>,
     settings: Option<GivenSettings>,
 ) -> Result<(), ManageError> {
-    submit(handle, Command::SetChannel { channel, name, settings }).await.map(drop)
+    submit(handle, Command::SetChannel { channel, name, settings, maker: Some(Maker::Operator) }).await.map(drop)
 }
 
 /// Removes a channel, from all checks too.

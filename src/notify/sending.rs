@@ -200,7 +200,7 @@ impl Sender {
     async fn keep(&self, channel: &Channel, key: &str, value: &str) {
         let others = channel.settings.pairs().filter(|(other, _)| *other != key);
         let pairs = others.chain([(key, value)]).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let command = Command::SetChannel { channel: channel.id, name: None, settings: Some(GivenSettings::new(pairs)) };
+        let command = Command::SetChannel { channel: channel.id, name: None, settings: Some(GivenSettings::new(pairs)), maker: None };
         if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
             tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
         }

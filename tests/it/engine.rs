@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
 use overdue::domain::edit::Edit;
 use overdue::domain::flip::Cause;
 use overdue::domain::ids::ProjectId;
@@ -193,7 +193,7 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
     };
     let set = |pairs: &[(&str, &str)]| {
         let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        Command::SetChannel { channel: channel.id, name: None, settings: Some(given) }
+        Command::SetChannel { channel: channel.id, name: None, settings: Some(given), maker: Some(Maker::Api) }
     };
     // Both were asked for while the first secret was stored.
     let answers = engine.batch([

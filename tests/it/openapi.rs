@@ -1,9 +1,12 @@
 //! The OpenAPI description against real answers: every operation, its status codes, headers and bodies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
+use overdue::engine::Tried;
+use overdue::engine::command::Command;
 use overdue::http::ApiRate;
 use overdue::manage::channel;
 use serde_json::{Value, json};
@@ -117,6 +120,11 @@ fn matches_type(types: &Value, value: &Value) -> bool {
     })
 }
 
+/// Whoever asks for a test is told this.
+fn tried() -> Tried {
+    Tried { took: Duration::from_millis(212), status: 200, failed: None }
+}
+
 /// A server with one check of every kind and in many states, and the names by which they are called.
 async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let server = Server::start().await;
@@ -136,12 +144,17 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let keys = [("X-Api-Key", other.rw.as_str())];
     let theirs = server.send("POST", "/api/v3/checks/", &keys, b"").await.json();
     let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
-    channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
+    let channel = channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
+    server.answer_tests(tried());
+    for failed in [None, Some("no answer".into())] {
+        server.handle.call(Command::LogTest { channel: channel.id, failed, status: 0 }).await.unwrap().unwrap();
+    }
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
     let names = BTreeMap::from([
         ("busy", uuid),
         ("theirs", text(&theirs["uuid"])),
         ("unique", text(&shown["checks"][0]["unique_key"])),
+        ("channel", channel.uuid.to_string()),
         ("none", "00000000-0000-4000-8000-000000000000".to_owned()),
     ]);
     (server, names)
@@ -185,24 +198,62 @@ async fn every_operation_answers_as_described() {
         ("POST", "/checks/{uuid}/pause", "busy", "", rw, "", 200),
         ("POST", "/checks/{uuid}/pause", "none", "", rw, "null", 404),
         ("POST", "/checks/{uuid}/resume", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}/deliveries", "busy", "?outcome=failed", rw, "", 200),
+        ("GET", "/checks/{uuid}/deliveries", "theirs", "", rw, "", 403),
+        ("GET", "/checks/{uuid}/alerting", "busy", "", rw, "", 200),
+        ("GET", "/checks/{uuid}/alerting", "none", "", rw, "", 404),
+        ("PUT", "/checks/{uuid}/alerting", "busy", "", rw, r#"{"after": 3}"#, 200),
+        ("PUT", "/checks/{uuid}/alerting", "busy", "", rw, r#"{"after": 0}"#, 400),
+        ("PUT", "/checks/{uuid}/alerting", "theirs", "", rw, "", 403),
         ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 200),
         ("DELETE", "/checks/{uuid}", "busy", "", rw, "", 404),
         ("GET", "/channels/", "", "", rw, "", 200),
         ("GET", "/channels/", "", "", ro, "", 401),
+        ("GET", "/kinds", "", "", rw, "", 200),
+        ("GET", "/kinds", "", "", ro, "", 401),
+        ("GET", "/channels", "", "", rw, "", 200),
+        ("POST", "/channels", "", "", rw, r#"{"kind": "ntfy", "name": "phone", "settings": {"topic": "a", "token": "tk_1"}}"#, 201),
+        ("POST", "/channels", "", "", rw, r#"{"kind": "ntfy"}"#, 400),
+        ("POST", "/channels", "", "", rw, &huge, 413),
+        ("GET", "/channels/{uuid}", "channel", "", rw, "", 200),
+        ("GET", "/channels/{uuid}", "none", "", rw, "", 404),
+        ("PUT", "/channels/{uuid}", "channel", "", rw, r#"{"name": "text"}"#, 200),
+        ("PUT", "/channels/{uuid}", "channel", "", rw, r#"{"settings": {}}"#, 400),
+        ("PUT", "/channels/{uuid}", "none", "", rw, "", 404),
+        ("POST", "/channels/{uuid}/test", "channel", "", rw, r#"{"event": "up"}"#, 200),
+        ("POST", "/channels/{uuid}/test", "channel", "", rw, r#"{"event": "closed"}"#, 400),
+        ("POST", "/channels/{uuid}/test", "none", "", rw, "", 404),
+        ("POST", "/channels/{uuid}/enable", "channel", "", rw, "", 200),
+        ("POST", "/channels/{uuid}/enable", "none", "", rw, "", 404),
+        ("GET", "/channels/{uuid}/deliveries", "channel", "?limit=1", rw, "", 200),
+        ("GET", "/channels/{uuid}/deliveries", "none", "", rw, "", 404),
+        ("GET", "/deliveries", "", "", rw, "", 200),
+        ("GET", "/deliveries", "", "?limit=501", rw, "", 400),
+        ("GET", "/deliveries", "", "", ro, "", 401),
+        ("DELETE", "/channels/{uuid}", "channel", "", rw, "", 200),
+        ("DELETE", "/channels/{uuid}", "channel", "", rw, "", 404),
         ("GET", "/badges/", "", "", ro, "", 200),
         ("GET", "/status/", "", "", rw, "", 200),
         ("GET", "/status/", "", "", "", "", 401),
         ("GET", "/openapi.json", "", "", "", "", 200),
     ] {
         let uuid = names.get(name).map_or("", |name| name);
-        let address = format!("/api/v3{path}{query}").replace("{uuid}", uuid).replace("{n}", "2");
+        let server_of_path = described.document["paths"][path]["servers"][0]["url"].as_str();
+        let prefix = server_of_path.map_or("/api/v3", |url| url.strip_prefix(&server.base).unwrap());
+        let address = format!("{prefix}{path}{query}").replace("{uuid}", uuid).replace("{n}", "2");
         let headers = if key.is_empty() { vec![] } else { vec![("X-Api-Key", key)] };
         let answer = server.send(method, &address, &headers, body.as_bytes()).await;
         assert_eq!(answer.status, status, "{method} {address}: {answer:?}");
         described.assert_gives(method, path, &answer);
     }
     let operations = described.document["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
-        methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+        methods
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|key| *key != "servers")
+            .map(|method| (method.to_uppercase(), path.clone()))
+            .collect::<Vec<_>>()
     });
     assert_eq!(described.seen, operations.collect());
     server.stop().await;

@@ -105,6 +105,11 @@ impl Field {
         matches!(self.form, Form::Header | Form::Secret(_) | Form::SecretUrl)
     }
 
+    /// Whether only whoever has the server sets it.
+    pub fn is_operators(&self) -> bool {
+        matches!(self.form, Form::Pin)
+    }
+
     /// Whether its values name the server that requests go to.
     pub fn is_url(&self) -> bool {
         matches!(self.form, Form::Url | Form::SecretUrl)

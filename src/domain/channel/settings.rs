@@ -158,7 +158,7 @@ impl ChannelSettings {
         if self.kind.operators_only {
             return refused("only the operator of the server makes such a channel; use overdue channel create".into());
         }
-        let is_kept = |key: &&str| *key == "tls-pin" || self.kind.field(key).is_some_and(|(_, file)| file);
+        let is_kept = |key: &&str| self.kind.field(key).is_some_and(|(field, file)| file || field.is_operators());
         match self.pairs().map(|(key, _)| key).find(is_kept) {
             Some(key) => refused(format!("{key} is set by the operator of the server alone; leave it out, or use overdue channel set")),
             None => Ok(()),

@@ -7,13 +7,15 @@ use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::GivenSettings;
+use crate::domain::channel::{GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
 
 /// Checks of a project that is gone whose rows are removed in one batch: see [limits](crate::docs::limits).
 const MOST_ORPHANS: usize = 512;
+/// Channels of a project beyond which the API makes no more: see [limits](crate::docs::limits).
+const MOST_CHANNELS: usize = 1000;
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -87,17 +89,33 @@ impl WorkingState {
 
     pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
         let NewChannel { uuid, project, name, settings, operator } = request;
-        self.state.project(project).ok_or(Refusal::NotFound)?;
+        let channels = self.state.project(project).ok_or(Refusal::NotFound)?.channels.len();
+        if !operator && channels >= MOST_CHANNELS {
+            return Err(Refusal::ChannelLimit);
+        }
         let id = ChannelId(self.next_id());
         Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
     }
 
-    pub(super) fn set_channel(&mut self, id: ChannelId, name: Option<ChannelName>, settings: Option<GivenSettings>) -> Applied {
+    /// Whoever gives other settings is their maker from then on, and what sending to the old ones has shown counts no more.
+    pub(super) fn set_channel(
+        &mut self,
+        id: ChannelId,
+        name: Option<ChannelName>,
+        settings: Option<GivenSettings>,
+        maker: Option<Maker>,
+    ) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
-            channel.settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
+            let settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
+            if let Some(maker) = maker.filter(|_| settings != channel.settings) {
+                settings.allowed_by(maker).map_err(Refusal::Settings)?;
+                channel.operator = maker == Maker::Operator;
+                channel.health = ChannelHealth::default();
+            }
+            channel.settings = settings;
         }
         Ok(self.put_channel(channel))
     }

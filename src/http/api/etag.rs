@@ -45,7 +45,7 @@ struct Seal(String);
 
 impl Seal {
     fn new(call: &Call<'_>) -> Result<Self, Fault> {
-        let address = Sha256::digest(location(call.door, call.version, call.resource, call.head));
+        let address = Sha256::digest(location(call.door, call.address.version, call.address.resource, &call.head.uri));
         let address = address.iter().take(ADDRESS_BYTES).fold(0, |address: u64, byte| address << 8 | u64::from(*byte));
         let state = call.handle().state();
         // The key may have been revoked with its project.

@@ -20,7 +20,7 @@ pub(super) async fn list(call: &Call<'_>, check: CheckRef) -> Result<Reply, Faul
     let check = call.check(check).await?;
     let Window { from, until } = Window::of(&call.head.uri, call.now)?;
     let handle = call.handle().clone();
-    let (begin, end) = match call.version {
+    let (begin, end) = match call.address.version {
         // As Healthchecks answers: clients of these versions look for the member.
         Version::V1 | Version::V2 => ("{\"flips\":[", "]}"),
         Version::V3 => ("[", "]"),
@@ -74,7 +74,7 @@ impl Window {
 }
 
 /// A whole number within a range, written with digits alone.
-fn number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, Fault> {
+pub(super) fn number(name: &str, value: Option<&str>, range: RangeInclusive<i64>) -> Result<i64, Fault> {
     let digits = value.filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok()).filter(|number| range.contains(number));
     number.ok_or_else(|| Fault::BadRequest(format!("{name} is not a whole number from {} to {}", range.start(), range.end()).into()))

@@ -1,17 +1,16 @@
 //! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
 
 use crate::http::request::BaseUrl;
-use crate::http::route::Version;
+use crate::http::route::{OWN_PATH, Version};
 
 const DESCRIPTION: &str = include_str!("openapi.json");
 
-/// Where the API lies, as [`DESCRIPTION`] has it.
-const SERVER: &str = r#""/api/v3""#;
-
 /// The description of the API of a service at this address (OpenAPI 3.1.0).
 pub(super) fn description(base_url: &BaseUrl) -> String {
-    let server = serde_json::Value::from(format!("{}{}", base_url.as_str(), Version::V3.path()));
-    DESCRIPTION.replacen(SERVER, &server.to_string(), 1)
+    let quoted = |base: &str, path: &str| serde_json::Value::from(format!("{base}{path}")).to_string();
+    [Version::V3.path(), OWN_PATH]
+        .into_iter()
+        .fold(DESCRIPTION.to_owned(), |description, path| description.replace(&quoted("", path), &quoted(base_url.as_str(), path)))
 }
 
 #[cfg(test)]
@@ -23,7 +22,7 @@ mod tests {
     use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
     use super::*;
     use crate::domain::check::Settings;
-    use crate::http::route::Resource;
+    use crate::http::route::{OwnResource, Resource};
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();
@@ -32,14 +31,21 @@ mod tests {
 
     #[test]
     fn it_describes_this_server() {
-        assert_eq!(described()["servers"], serde_json::json!([{ "url": "https://example.org/sub/api/v3" }]));
+        let described = described();
+        let server = |path| serde_json::json!([{ "url": format!("https://example.org/sub{path}") }]);
+        assert_eq!(described["servers"], server("/api/v3"));
+        for (path, item) in described["paths"].as_object().unwrap() {
+            let is_own = OwnResource::ALL.iter().any(|(_, template)| template == path);
+            assert_eq!(item.get("servers"), is_own.then(|| server(OWN_PATH)).as_ref(), "{path}");
+        }
     }
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
         let (mut routes, mut operations) = (BTreeSet::from([("/openapi.json".to_owned(), "GET".to_owned())]), BTreeSet::new());
-        for (resource, template) in Resource::ALL {
-            let methods = resource.methods();
+        let all = Resource::ALL.map(|(resource, template)| (resource.methods(), template));
+        let own = OwnResource::ALL.map(|(resource, template)| (resource.methods(), template));
+        for (methods, template) in all.into_iter().chain(own) {
             // The description says once for all that HEAD goes with GET, and that OPTIONS is answered.
             assert!(methods.ends_with("OPTIONS") && methods.contains("GET") == methods.contains("HEAD"), "{methods}");
             let methods = methods.split(", ").filter(|method| !["HEAD", "OPTIONS"].contains(method));
@@ -47,7 +53,8 @@ mod tests {
             routes.extend(methods.map(|method| (template.replace("{unique_key}", "{uuid}"), method.to_owned())));
         }
         for (path, methods) in described()["paths"].as_object().unwrap() {
-            operations.extend(methods.as_object().unwrap().keys().map(|method| (path.clone(), method.to_uppercase())));
+            let methods = methods.as_object().unwrap().keys().filter(|key| *key != "servers");
+            operations.extend(methods.map(|method| (path.clone(), method.to_uppercase())));
         }
         assert_eq!(routes, operations);
     }

@@ -104,6 +104,22 @@ fn api_paths() {
 }
 
 #[test]
+fn paths_of_our_own() {
+    for (resource, template) in OwnResource::ALL {
+        let path = format!("{OWN_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
+        assert_eq!(Route::parse(&path), Some(Route::Own(resource)), "{path}");
+        assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
+    }
+    for path in ["", "/", "/checks", "/checks/UU", "/channels/x", "/channels/UU/pause", "/channels/UU/test/x", "/deliveries/1"] {
+        assert_eq!(Route::parse(&filled(&format!("{OWN_PATH}{path}"))), None, "{path}");
+    }
+    for path in ["/api/overdue/channels", "/api/overdue/v2/channels", "/api/overdue", "/overdue/v1/channels"] {
+        assert_eq!(Route::parse(path), None, "{path}");
+    }
+    assert_eq!(Route::parse(&format!("{OWN_PATH}/channels/{}", U.to_uppercase())), None);
+}
+
+#[test]
 fn badge_paths() {
     let (three, two, svg) = (States::Three, States::Two, Format::Svg);
     let signed = |states, tag: Option<&str>| BadgePath::Tag {
@@ -174,6 +190,22 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
+fn own_resource() -> impl Strategy<Value = OwnResource> {
+    let all = OwnResource::ALL.map(|(resource, _)| resource).to_vec();
+    (prop::sample::select(all), any::<u128>()).prop_map(|(resource, uuid)| {
+        let uuid = Uuid::from_u128(uuid);
+        match resource {
+            OwnResource::Channel(_) => OwnResource::Channel(uuid),
+            OwnResource::Test(_) => OwnResource::Test(uuid),
+            OwnResource::Enable(_) => OwnResource::Enable(uuid),
+            OwnResource::ChannelDeliveries(_) => OwnResource::ChannelDeliveries(uuid),
+            OwnResource::CheckDeliveries(_) => OwnResource::CheckDeliveries(uuid),
+            OwnResource::Alerting(_) => OwnResource::Alerting(uuid),
+            other @ (OwnResource::Kinds | OwnResource::Channels | OwnResource::Deliveries) => other,
+        }
+    })
+}
+
 fn badge_path() -> impl Strategy<Value = BadgePath> {
     let form = || (prop::sample::select(vec![States::Two, States::Three]), prop::sample::select(Format::ALL.to_vec()));
     let signed = ("[A-Za-z0-9_-]{22}", "[A-Za-z0-9_-]{8}", any::<Option<String>>(), form());
@@ -191,6 +223,7 @@ fn route() -> impl Strategy<Value = Route> {
     prop_oneof![
         4 => ping_path().prop_map(Route::Ping),
         8 => endpoint().prop_map(Route::Api),
+        4 => own_resource().prop_map(Route::Own),
         4 => badge_path().prop_map(Route::Badge),
         1 => Just(Route::OpenApi),
         1 => Just(Route::Health),
@@ -209,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn no_path_is_too_much(path in "(/(ping|api|v3|checks|badge|b|2|[a-z0-9.%-]{0,10}))*|\\PC{0,40}") {
+    fn no_path_is_too_much(path in "(/(ping|api|v3|overdue|v1|channels|checks|badge|b|2|[a-z0-9.%-]{0,10}))*|\\PC{0,40}") {
         if let Some(route) = Route::parse(&path) {
             let mut written = String::new();
             route.write(&mut written);

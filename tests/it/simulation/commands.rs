@@ -106,6 +106,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             channel: ChannelId(some_of(dice, model.channels.keys())),
             name: dice.maybe(50, channel_name),
             settings: dice.maybe(50, given_settings),
+            maker: Some(channel::Maker::Operator),
         },
         62..65 => Command::AssignChannel {
             channel: ChannelId(some_of(dice, model.channels.keys())),

@@ -257,7 +257,7 @@ impl Model {
                 self.channels.insert(id, channel);
                 Ok(Answered::Channel(id))
             }
-            Command::SetChannel { channel: id, name, settings } => {
+            Command::SetChannel { channel: id, name, settings, .. } => {
                 let channel = self.channels.get_mut(&id.0).ok_or(Refusal::NotFound)?;
                 if let Some(given) = settings {
                     channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;

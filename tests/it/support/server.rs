@@ -9,7 +9,7 @@ use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
 use overdue::domain::project::{KeyHash, KeyLabel, PingKey, Secret};
 use overdue::engine::command::{Command, NewKey, Outcome};
-use overdue::engine::{self, Handle};
+use overdue::engine::{self, Handle, Tried};
 use overdue::http;
 use overdue::store::Medium;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -104,7 +104,7 @@ impl Server {
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
         headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
-        if !body.is_empty() || method == "POST" {
+        if !body.is_empty() || ["POST", "PUT"].contains(&method) {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
@@ -135,6 +135,24 @@ impl Server {
     /// A request to the API with the main project's read-write key; `body` is JSON text, or empty.
     pub async fn api(&self, method: &str, path: &str, body: &str) -> Answer {
         self.send(method, &format!("/api/v3{path}"), &[("X-Api-Key", &self.main.rw)], body.as_bytes()).await
+    }
+
+    /// The same for an address below `/api/overdue/v1`.
+    pub async fn own(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.send(method, &format!("/api/overdue/v1{path}"), &[("X-Api-Key", &self.main.rw)], body.as_bytes()).await
+    }
+
+    /// Answers every test of a channel with this, in place of one who sends.
+    pub fn answer_tests(&self, tried: Tried) {
+        let handle = self.handle.clone();
+        tokio::spawn(async move {
+            loop {
+                handle.something_to_send().await;
+                while let Some(trial) = handle.next_trial() {
+                    let _ = trial.reply.send(tried.clone());
+                }
+            }
+        });
     }
 
     /// Makes a check and returns it as the API shows it.

@@ -2,6 +2,7 @@
 //!
 //! Numbers stay text because a float would hide how they were written (`60.0`, `6e1`) and an integer type how large they are.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -11,20 +12,24 @@ use super::{FieldError, Problem};
 use crate::domain::text::Seconds;
 
 /// The members that are kept, sorted. All others are skipped, whatever their value.
-const MEMBERS: [&str; 22] = [
+const MEMBERS: [&str; 26] = [
+    "after",
     "api_key",
     "channels",
     "desc",
+    "event",
     "failure_kw",
     "filter_body",
     "filter_default_fail",
     "filter_http_body",
     "filter_subject",
     "grace",
+    "kind",
     "manual_resume",
     "methods",
     "name",
     "schedule",
+    "settings",
     "slug",
     "start_kw",
     "subject",
@@ -35,6 +40,9 @@ const MEMBERS: [&str; 22] = [
     "tz",
     "unique",
 ];
+
+/// Bytes of a name in an object of strings: errors repeat it.
+const LONGEST_KEY: usize = 200;
 
 /// Arrays and objects that may stand in each other.
 const MOST_DEPTH: usize = 128;
@@ -80,7 +88,7 @@ impl Document {
     }
 
     /// A member that is to be a string.
-    pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, FieldError> {
+    pub(crate) fn string(&self, name: &'static str) -> Result<Option<String>, FieldError> {
         match self.member(name) {
             // Half a surrogate pair is JSON, but no text.
             Some(text) if text.starts_with('"') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Syntax),
@@ -121,8 +129,34 @@ impl Document {
         seconds.map(Some).map_err(|problem| FieldError::Field(name, problem))
     }
 
+    /// A member that is to be a whole number without sign, fraction and exponent.
+    pub(crate) fn whole(&self, name: &'static str) -> Result<Option<u64>, FieldError> {
+        let Some(text) = self.member(name) else { return Ok(None) };
+        match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse().map(Some).map_err(|_| FieldError::Field(name, Problem::TooLarge)),
+            false => Err(FieldError::Field(name, Problem::NotANumber)),
+        }
+    }
+
+    /// A member that is to be an object of strings. Of values of the same name it has the last.
+    pub(crate) fn strings(&self, name: &'static str) -> Result<Option<Vec<(String, String)>>, FieldError> {
+        let Some(text) = self.member(name) else { return Ok(None) };
+        if !text.starts_with('{') {
+            return Err(FieldError::Field(name, Problem::NotAnObject));
+        }
+        let values: BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(|_| FieldError::Syntax)?;
+        if values.keys().any(|key| key.len() > LONGEST_KEY) {
+            return Err(FieldError::Field(name, Problem::LongKey));
+        }
+        let strings = values.into_iter().map(|(key, value)| match value.get().starts_with('"') {
+            true => Ok((key, serde_json::from_str(value.get()).map_err(|_| FieldError::Syntax)?)),
+            false => Err(FieldError::Field(name, Problem::NotStrings)),
+        });
+        strings.collect::<Result<_, _>>().map(Some)
+    }
+
     /// A member that is to be a string out of a few; anything else, of whatever type, is unexpected.
-    pub(super) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
+    pub(crate) fn choice<T>(&self, name: &'static str, choose: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, FieldError> {
         let Some(text) = self.member(name) else { return Ok(None) };
         let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
         chosen.map(Some).ok_or(FieldError::Field(name, Problem::Unexpected))

@@ -1,0 +1,168 @@
+//! Addresses below `/api/overdue/v1`: who may ask, with which methods; the kinds of channel, and how a check's downtimes are told.
+
+use overdue::domain::channel::ChannelKind;
+use serde_json::{Value, json};
+
+use super::{UNKNOWN, path, refused, text};
+use crate::support::server::{Server, project};
+
+const OWN: &str = "/api/overdue/v1";
+
+#[tokio::test]
+async fn only_a_read_write_key_of_the_project_opens_anything() {
+    let server = Server::start().await;
+    let other = project(&server.handle, "other").await;
+    let (ours, theirs) = (server.channel(&server.main, "ours").await, server.channel(&other, "theirs").await);
+    let check = server.check(json!({})).await;
+    let foreign = server.keyed(&other.rw, "POST", "/api/v3/checks/", "").await.json();
+    for (method, path, status) in [
+        ("GET", "/kinds".to_owned(), 200),
+        ("GET", "/channels".to_owned(), 200),
+        ("HEAD", "/channels".to_owned(), 200),
+        ("POST", "/channels".to_owned(), 400),
+        ("GET", format!("/channels/{ours}"), 200),
+        ("PUT", format!("/channels/{ours}"), 200),
+        ("POST", format!("/channels/{ours}/enable"), 200),
+        ("GET", format!("/channels/{ours}/deliveries"), 200),
+        ("GET", path(&check, "/deliveries"), 200),
+        ("GET", path(&check, "/alerting"), 200),
+        ("PUT", path(&check, "/alerting"), 200),
+        ("GET", "/deliveries".to_owned(), 200),
+        // A channel of another project is unknown, a check of another project is denied.
+        ("GET", format!("/channels/{theirs}"), 404),
+        ("PUT", format!("/channels/{theirs}"), 404),
+        ("DELETE", format!("/channels/{theirs}"), 404),
+        ("POST", format!("/channels/{theirs}/test"), 404),
+        ("POST", format!("/channels/{theirs}/enable"), 404),
+        ("GET", format!("/channels/{theirs}/deliveries"), 404),
+        ("GET", format!("/channels/{UNKNOWN}"), 404),
+        ("GET", path(&foreign, "/deliveries"), 403),
+        ("GET", path(&foreign, "/alerting"), 403),
+        ("PUT", path(&foreign, "/alerting"), 403),
+        ("GET", format!("/checks/{UNKNOWN}/alerting"), 404),
+        ("DELETE", format!("/channels/{ours}"), 200),
+    ] {
+        let path = format!("{OWN}{path}");
+        for (key, error) in [("", "missing api key"), (&*server.main.ro, "wrong api key"), (&*"X".repeat(32), "wrong api key")] {
+            let answer = server.keyed(key, method, &path, "").await;
+            assert_eq!(answer.status, 401, "{method} {path}");
+            assert!(method == "HEAD" || answer.json() == json!({ "error": error }), "{method} {path}: {answer:?}");
+        }
+        let answer = server.keyed(&server.main.rw, method, &path, "").await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+    assert!(server.handle.state().project(other.id).unwrap().channels.len() == 1);
+    // Without the header the key stands in the body, of PUT as of POST.
+    let body = json!({ "api_key": server.main.rw, "after": 2 }).to_string();
+    assert_eq!(server.send("PUT", &format!("{OWN}{}", path(&check, "/alerting")), &[], body.as_bytes()).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_address_says_what_it_takes() {
+    let server = Server::start().await;
+    let get = "GET, HEAD, OPTIONS";
+    for (path, methods) in [
+        ("/kinds".to_owned(), get),
+        ("/channels".to_owned(), "GET, HEAD, POST, OPTIONS"),
+        (format!("/channels/{UNKNOWN}"), "GET, HEAD, PUT, DELETE, OPTIONS"),
+        (format!("/channels/{UNKNOWN}/test"), "POST, OPTIONS"),
+        (format!("/channels/{UNKNOWN}/enable"), "POST, OPTIONS"),
+        (format!("/channels/{UNKNOWN}/deliveries"), get),
+        (format!("/checks/{UNKNOWN}/deliveries"), get),
+        (format!("/checks/{UNKNOWN}/alerting"), "GET, HEAD, PUT, OPTIONS"),
+        ("/deliveries".to_owned(), get),
+    ] {
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+            let answer = server.send(method, &format!("{OWN}{path}"), &[], b"").await;
+            let status = match method {
+                "OPTIONS" => 204,
+                method if methods.split(", ").any(|one| one == method) => 401,
+                _ => 405,
+            };
+            assert_eq!(answer.status, status, "{method} {path}");
+            assert_eq!(answer.header("Access-Control-Allow-Methods"), Some(methods), "{method} {path}");
+            assert_eq!(answer.header("Allow"), (status == 405).then_some(methods), "{method} {path}");
+        }
+    }
+    // The addresses of Healthchecks take what they took.
+    for path in ["/channels/".to_owned(), format!("/checks/{UNKNOWN}")] {
+        assert_eq!(server.api("PUT", &path, "{}").await.status, 405, "{path}");
+    }
+    refused(&server.api("POST", "/channels/", "{}").await, 405, "method not allowed");
+    for path in ["/", "/channels/", "/kinds/ntfy", "/channels/x", "/deliveries/1/retry"] {
+        assert_eq!(server.own("GET", path, "").await.status, 404, "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn kinds_are_shown_with_what_can_be_set() {
+    let server = Server::start().await;
+    let answer = server.own("GET", "/kinds", "").await;
+    let kinds = answer.json();
+    let shown = kinds["kinds"].as_array().unwrap();
+    assert_eq!(shown.len(), ChannelKind::ALL.len());
+    for (shown, kind) in shown.iter().zip(ChannelKind::ALL) {
+        assert_eq!((text(shown, "name"), text(shown, "title")), (kind.name, kind.title));
+        let keys: Vec<_> = shown["fields"].as_array().unwrap().iter().map(|field| text(field, "key")).collect();
+        let all: Vec<_> = kind.fields.iter().chain(kind.common_fields()).map(|field| field.key).collect();
+        assert_eq!((keys, &shown["operators_only"]), (all, &json!(kind.operators_only)), "{}", kind.name);
+    }
+    let field = |kind: &str, key: &str| -> Value {
+        let kind = shown.iter().find(|one| one["name"] == kind).unwrap();
+        kind["fields"].as_array().unwrap().iter().find(|one| one["key"] == key).unwrap().clone()
+    };
+    let token = json!({
+        "key": "token", "form": "secret", "least": 1, "most": 200, "need": "optional", "default": null, "help": "access token (tk_...)",
+        "secret": true, "operators_only": false
+    });
+    assert_eq!(field("ntfy", "token"), token);
+    let priority = json!({
+        "key": "priority", "form": "number", "least": 0, "most": 5, "need": "default", "default": "3",
+        "help": "1 to 5 for down; 0: do not send", "secret": false, "operators_only": false
+    });
+    assert_eq!(field("ntfy", "priority"), priority);
+    assert_eq!(field("ntfy", "send")["choices"], json!(["down", "up", "down,up"]));
+    assert_eq!((&field("ntfy", "topic")["need"], &field("sms", "account")["need"]), (&json!("required"), &json!("required")));
+    assert_eq!(field("webhook", "method")["need"], "derived");
+    assert_eq!((&field("ntfy", "tls-pin")["operators_only"], &field("webhook", "header.NAME")["secret"]), (&json!(true), &json!(true)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_says_when_it_is_told_and_may_be_set() {
+    let server = Server::start().await;
+    let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
+    let address = path(&check, "/alerting");
+    let quiet = |after: u8| json!({ "after": after, "telling": "quiet", "until": null, "why": null });
+    assert_eq!(server.own("GET", &address, "").await.json(), quiet(1));
+    for (body, after) in [(r#"{"after": 100}"#, 100), ("", 100), (r#"{"after": 2, "parents": []}"#, 2)] {
+        let answer = server.own("PUT", &address, body).await;
+        assert_eq!((answer.status, answer.json()), (200, quiet(after)), "{body}");
+    }
+    let number = "json validation error: after is not a number";
+    for (body, message) in [
+        (r#"{"after": 0}"#, "after is wrong: give a number of failures from 1 to 100"),
+        (r#"{"after": 101}"#, "after is wrong: give a number of failures from 1 to 100"),
+        (r#"{"after": 99999999999999999999}"#, "json validation error: after is too large"),
+        (r#"{"after": -1}"#, number),
+        (r#"{"after": 1.0}"#, number),
+        (r#"{"after": "1"}"#, number),
+        (r#"{"after": null}"#, number),
+        (r#"{"after": "#, "could not parse request body"),
+        ("[]", "json validation error: value is not an object"),
+    ] {
+        refused(&server.own("PUT", &address, body).await, 400, message);
+    }
+    server.ping(&check, "").await;
+    server.ping(&check, "/fail").await;
+    let due = server.own("GET", &address, "").await.json();
+    // The next ping is expected a minute from now, and may be a minute late.
+    assert_eq!(due, json!({ "after": 2, "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures" }));
+    server.ping(&check, "/fail").await;
+    assert_eq!(server.own("GET", &address, "").await.json()["telling"], "told");
+    server.ping(&check, "").await;
+    assert_eq!(server.own("GET", &address, "").await.json(), quiet(2));
+    server.stop().await;
+}
