@@ -58,6 +58,11 @@ impl Away {
     pub fn touches(self, expected: Moment, deadline: Moment) -> bool {
         expected <= self.to && deadline >= self.from
     }
+
+    /// What of it is not yet to come.
+    pub fn until(self, now: Moment) -> Option<Self> {
+        (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
+    }
 }
 
 /// What is told.

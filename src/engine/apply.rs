@@ -108,6 +108,7 @@ impl WorkingState {
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
             Command::Away(away) => Ok(self.note_away(away)),
+            Command::ForgetAhead => Ok(self.forget_ahead(now)),
             Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
             Command::Remind(channel) => self.remind(channel, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),

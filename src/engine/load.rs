@@ -47,6 +47,13 @@ impl Times {
             self.last_stamp = self.last_stamp.max(at);
         }
     }
+
+    /// When pings were last taken before `now`, as far as the file knows. A file of an earlier release knows only when something happened.
+    pub(super) fn last_taken(&self, now: Moment) -> Option<Moment> {
+        let is_known = |at: &Moment| *at > Moment::default() && !at.is_ahead_of(now);
+        let taken = [self.alive, Some(self.newest)].into_iter().flatten().filter(is_known).max();
+        taken.or(Some(self.last_stamp)).filter(is_known)
+    }
 }
 
 /// Reads everything that memory holds, as it is seen from `now`. Rows that this release cannot read are put aside.

@@ -172,6 +172,7 @@ fn weight(command: &Command) -> usize {
         | Command::DisableChannel { .. }
         | Command::LogTest { .. }
         | Command::Away(_)
+        | Command::ForgetAhead
         | Command::SetAlerting { .. }
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,

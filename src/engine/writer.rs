@@ -108,8 +108,7 @@ impl Writer {
         let reading = clock.reading();
         Self::tell_ahead(&times, reading.now);
         let steps = Steps::new(reading, times.steady_since, times.newest);
-        let last = times.alive.into_iter().chain(Some(times.last_stamp).filter(|at| *at > Moment::default())).max();
-        let presence = Presence::new(last.filter(|last| !last.is_ahead_of(reading.now)), reading, holds_after_outage);
+        let presence = Presence::new(times.last_taken(reading.now), reading, holds_after_outage);
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
@@ -214,7 +213,8 @@ impl Writer {
         }
         self.presence.back(now);
         // Before any deadline is looked at.
-        let mut own: Vec<_> = self.presence.pending().into_iter().map(Command::Away).collect();
+        let ahead = working.state.away.iter().any(|away| away.to.is_ahead_of(now)).then_some(Command::ForgetAhead);
+        let mut own: Vec<_> = ahead.into_iter().chain(self.presence.pending().map(Command::Away)).collect();
         let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));

@@ -44,7 +44,7 @@ impl WorkingState {
     pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, is_over: bool, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
-            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at) } else { None };
+            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
             let held = if let Some(at) = away.and_then(|away| chance(check, away, now)) {
                 Some(Telling::Due { at, held: Held::Away })
             } else if is_over && check.settings.after != Failures::ONE {
@@ -102,14 +102,14 @@ impl WorkingState {
     }
 
     /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
-    fn was_away(&self, check: &Check, deadline: Moment) -> Option<Away> {
+    fn was_away(&self, check: &Check, deadline: Moment, now: Moment) -> Option<Away> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
-        self.state.away.iter().rev().find(|away| away.touches(expected, deadline)).copied()
+        self.state.away.iter().rev().filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
     }
 
     fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
-        let away = event == Event::Down && is_silent && self.was_away(check, at).is_some();
+        let away = event == Event::Down && is_silent && self.was_away(check, at, now).is_some();
         for channel in self.audience(check, event).into_values() {
             let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
             self.queue(&channel, row, now);
@@ -132,6 +132,13 @@ impl WorkingState {
         let surplus = (known.len() + 1).saturating_sub(Away::MOST);
         let all: Arc<[Away]> = known.skip(surplus).chain([away]).collect();
         self.change(Change::Away(all));
+        Outcome::Done
+    }
+
+    /// What was noted while the clock stood ahead is over by now.
+    pub(super) fn forget_ahead(&mut self, now: Moment) -> Outcome {
+        let past = self.state.away.iter().filter_map(|away| away.until(now)).collect();
+        self.change(Change::Away(past));
         Outcome::Done
     }
 

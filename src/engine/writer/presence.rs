@@ -52,6 +52,18 @@ impl Presence {
         }
     }
 
+    /// The clock has gone so many microseconds further than the time that passed, to `now`.
+    pub(super) fn stepped(&mut self, step: i64, now: Moment) {
+        if step > 0 {
+            return self.passed(now.plus_micros(-step), now);
+        }
+        // What lies ahead now was noted by the clock that stood ahead.
+        self.since = self.since.map(|since| if since > now { since.plus_micros(step).min(now) } else { since });
+        self.pending = self.pending.and_then(|away| away.until(now));
+        // So may what the file was told.
+        self.told = None;
+    }
+
     /// A time without pings that is to be kept now.
     pub(super) fn pending(&self) -> Option<Away> {
         self.pending
@@ -107,6 +119,20 @@ mod tests {
         presence.passed(at(60), at(100));
         assert_eq!(presence.pending(), Some(Away { from: at(10), to: at(100) }));
         presence.kept();
+        assert_eq!(presence.pending(), None);
+    }
+
+    #[test]
+    fn an_outage_goes_on_when_the_clock_is_set_back_meanwhile() {
+        let mut presence = start(None, true);
+        presence.lost(at(3600));
+        presence.stepped(-3600 * MICROS, at(20));
+        presence.back(at(60));
+        assert_eq!(presence.pending(), Some(Away { from: at(0), to: at(60) }));
+        // What was noted and not kept yet is no longer ahead.
+        presence.stepped(-40 * MICROS, at(20));
+        assert_eq!(presence.pending(), Some(Away { from: at(0), to: at(20) }));
+        presence.stepped(-40 * MICROS, at(-20));
         assert_eq!(presence.pending(), None);
     }
 

@@ -37,7 +37,7 @@ impl Writer {
     pub(super) fn look_at_clock(&mut self) {
         let reading = self.shared.clock.reading();
         let Some(step) = self.steps.look(reading) else { return };
-        self.presence.passed(reading.now.plus_micros(-step), reading.now);
+        self.presence.stepped(step, reading.now);
         let secs = (step / MICROS).unsigned_abs();
         if step > 0 {
             tracing::warn!(

@@ -271,7 +271,7 @@ impl Model {
             Command::Remind(channel) | Command::LogTest { channel, .. } => {
                 self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
             }
-            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::Away(_) => Ok(Answered::Done),
+            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::Away(_) | Command::ForgetAhead => Ok(Answered::Done),
             Command::SetAlerting { check, .. } => self.check(check.0).map(|_| Answered::Check(check.0)),
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
