@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize};
 use super::state::{Change, State};
+use crate::domain::alert::Telling;
 use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -75,6 +76,9 @@ fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), Sto
     for id in checks {
         let Some(mut check) = state.check(*id).cloned() else { continue };
         (check.state.status, check.state.run) = (Status::Paused, None);
+        if let Telling::Due { .. } = check.state.telling {
+            check.state.telling = Telling::Quiet;
+        }
         check.state.expect(&check.settings);
         batch.put_checks([&check])?;
         state.apply(&Change::Check(Box::new(check)));

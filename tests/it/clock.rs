@@ -391,3 +391,26 @@ fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
         assert_eq!(waiting(&engine), [], "{cleanly}");
     }
 }
+
+#[test]
+fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time() {
+    let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    webhook(&mut engine);
+    let id = watched(&mut engine, 7);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(4).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    wait(&mut engine, MINUTE);
+    step_clock(&mut engine, 120 * DAY * 1_000_000);
+    let Telling::Due { at, held: Held::Failures } = seen(&engine, id).telling else { panic!("{:?}", seen(&engine, id).telling) };
+    assert!(at > BEGINNING.plus_secs(120 * DAY));
+    step_clock(&mut engine, -120 * DAY * 1_000_000);
+    wait(&mut engine, HOUR);
+    // Nothing that it missed is counted for the time of the other clock, nor twice.
+    let CheckState { telling, failures, .. } = seen(&engine, id);
+    let now = engine.handle.now();
+    assert!(matches!(telling, Telling::Due { at, .. } if at > now && at <= now.plus_secs(360)), "{telling:?}");
+    assert!(failures < 4, "{failures}");
+    wait(&mut engine, 4 * 300 + 60);
+    assert_eq!((waiting(&engine), seen(&engine, id).telling), (vec![Event::Down], Telling::Told));
+}

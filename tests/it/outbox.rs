@@ -1,5 +1,7 @@
 //! What flips put into the outbox, and what becomes of it.
 
+use std::sync::Arc;
+
 use overdue::clock::ManualClock;
 use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Held, Telling};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
@@ -8,6 +10,7 @@ use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
 use overdue::domain::project::ChannelName;
+use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
@@ -406,10 +409,12 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(remembered(&engine).last(), Some(&(45, 0)));
     // The machine sleeps: the clock goes on, and no time passes.
+    wait(&mut engine, 900);
     engine.clock.correct(engine.handle.now().plus_secs(3600));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(remembered(&engine).last(), Some(&(3600, 0)));
     // The disk takes nothing for a while.
+    wait(&mut engine, 900);
     disk.fail(Operation::Write, 0);
     assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
     for _ in 0..5 {
@@ -423,6 +428,7 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     assert_eq!(remembered(&engine).last(), Some(&(50, 0)));
     // It is remembered, sixteen of them at the most.
     for _ in 0..20 {
+        wait(&mut engine, 900);
         engine.clock.correct(engine.handle.now().plus_secs(60));
         assert_eq!(engine.writer.step(false), Ok(true));
     }
@@ -445,4 +451,118 @@ fn whoever_wants_it_is_told_at_once_after_an_outage() {
     let mut engine = Engine { handle, writer, clock };
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!((remembered(&engine), waiting(&engine)), (vec![], vec![(hook, id, Event::Down)]));
+}
+
+/// Another engine on the same disk, at this time.
+fn reopened(disk: &Disk, at: Moment) -> Engine {
+    let clock = ManualClock::at(at);
+    let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
+    let mut engine = Engine { handle, writer, clock };
+    (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+    engine
+}
+
+#[test]
+fn a_second_outage_gives_the_chance_to_report_once_more() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    let began = engine.handle.now();
+    for secs in [1800, 3600] {
+        drop(engine);
+        let now = began.plus_secs(secs);
+        engine = reopened(&disk, now);
+        let held = Telling::Due { at: now.plus_secs(360), held: Held::Away };
+        assert_eq!((engine.seen(id).state.telling, waiting(&engine)), (held, vec![]), "{secs}");
+    }
+    // There was no time to report between the two.
+    assert_eq!(remembered(&engine), [(3600, 0)]);
+    wait(&mut engine, 361);
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+}
+
+#[test]
+fn a_time_without_pings_is_no_further_failure() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    let began = engine.handle.now();
+    drop(engine);
+    let mut engine = reopened(&disk, began.plus_secs(3600));
+    let state = engine.seen(id).state;
+    let held = Telling::Due { at: began.plus_secs(3660), held: Held::Failures };
+    assert_eq!((state.telling, state.failures, waiting(&engine)), (held, 1, vec![]));
+    // The one that was expected when pings could be taken again may have been lost; the next one cannot.
+    wait(&mut engine, 61);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine)), (1, vec![]));
+    wait(&mut engine, 300);
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+}
+
+#[test]
+fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let schedule = Schedule::parse("5 4 * * *").ok().map(Arc::new);
+    let edit = Edit { schedule, channels: Some(ChannelChoice::All), ..Edit::default() };
+    let Outcome::Created(check) = engine.done(create_check(MAIN, 7, edit)) else { panic!() };
+    engine.done(Command::SetAlerting { check: check.id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    assert!(matches!(engine.seen(check.id).state.telling, Telling::Due { .. }));
+    let began = engine.handle.now();
+    drop(engine);
+    crate::damage::put_row(&disk, "checks", check.id.0, |row| {
+        let at = row.windows(9).position(|window| window == b"5 4 * * *").unwrap();
+        [&row[..at], b"5 4 * * X", &row[at + 9..]].concat()
+    });
+    let mut engine = reopened(&disk, began.plus_secs(5));
+    assert_eq!((engine.seen(check.id).state.status, engine.seen(check.id).state.telling), (Status::Paused, Telling::Quiet));
+    (0..3).for_each(|_| wait(&mut engine, 86_400));
+    assert_eq!((waiting(&engine), outcomes(&engine)), (vec![], vec![]));
+}
+
+#[test]
+fn the_log_says_how_a_downtime_ended_that_was_held_back() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(5).unwrap() });
+    for end in [ping(7, Kind::Success, ""), Command::Pause(id), Command::DeleteCheck(id)] {
+        engine.done(ping(7, Kind::Fail, ""));
+        engine.done(end);
+    }
+    let ends = ["it was up again before it had failed often enough in a row", "it was paused before it had failed often enough in a row"];
+    let ends = ends.into_iter().chain(["the check was deleted"]).map(|reason| (Event::Down, DeliveryOutcome::Skipped, reason.to_owned()));
+    assert_eq!(outcomes(&engine), ends.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 86_400, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    let due = |engine: &Engine| match engine.seen(id).state.telling {
+        Telling::Due { at, held: Held::Failures } => at.micros_since(engine.handle.now()) / 1_000_000,
+        telling => panic!("{telling:?}"),
+    };
+    assert_eq!(due(&engine), 86_460);
+    let edit = Edit { timeout: Some(Seconds::parse(300).unwrap()), ..Edit::default() };
+    engine.done(Command::UpdateCheck(id, Box::new(edit)));
+    assert_eq!(due(&engine), 360);
+    assert!(engine.writer.covers_all_deadlines());
+    wait(&mut engine, 361);
+    assert_eq!(waiting(&engine).len(), 1);
 }

@@ -25,9 +25,7 @@ const MOST_INTERRUPTED: u8 = 3;
 /// Rows of a channel that is gone which are removed in one batch.
 const MOST_ORPHANS: usize = 512;
 
-/// For so many seconds after a time without pings, checks whose pings may have been lost have the chance to report again,
-const CHANCE_SECS: i64 = 15 * 60;
-/// and so many seconds if they are not expected within that.
+/// So many seconds after a time without pings it is told which checks have not reported again, unless they are expected soon.
 const AT_ONCE_SECS: i64 = 2 * 60;
 
 /// What has become of a row before it was sent, in words.
@@ -46,7 +44,7 @@ impl WorkingState {
         if flip.to == Status::Down {
             let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
             let held = if let Some(at) = away.and_then(|away| chance(check, away, now)) {
-                Some(Telling::Due { at, held: Held::Away })
+                Some(Telling::Due { at: at.max(now), held: Held::Away })
             } else if is_over && check.settings.after != Failures::ONE {
                 Some(Telling::Due { at: now, held: Held::Failures })
             } else if is_over {
@@ -60,7 +58,7 @@ impl WorkingState {
             Telling::Told => self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now),
             Telling::Due { held, .. } => {
                 let row = self.row(ChannelId(0), check, Event::Down, flip.at, now);
-                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(), now);
+                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(flip.to), now);
             }
             Telling::Quiet => {}
         }
@@ -69,8 +67,14 @@ impl WorkingState {
     /// Decides again whether the downtime is told, if that is due by now.
     pub(super) fn tell_if_due(&mut self, check: &mut Check, now: Moment) {
         let Telling::Due { at, held } = check.state.telling else { return };
-        if at <= now && held == Held::Failures {
-            // One more ping is missing. After an outage of our own it is asked once more only.
+        if check.state.status != Status::Down {
+            // It was put aside.
+            check.state.telling = Telling::Quiet;
+            return;
+        }
+        let away = if at <= now { self.was_away(check, at, now) } else { None };
+        if at <= now && held == Held::Failures && away.is_none() {
+            // One more ping is missing, and cannot have been lost.
             check.state.note_missed();
         }
         let now_or_never = match held {
@@ -78,7 +82,11 @@ impl WorkingState {
             Held::Away => check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail),
             Held::Failures => check.state.failures >= u16::from(check.settings.after.get()),
         };
-        if at <= now || now_or_never {
+        // No pings could be taken again, when it had the chance to report.
+        let again = away.filter(|_| held == Held::Away && !now_or_never).and_then(|away| chance(check, away, now));
+        if let Some(at) = again.filter(|again| *again > at) {
+            check.state.telling = Telling::Due { at, held };
+        } else if at <= now || now_or_never {
             let held = Self::too_few_failures(check, now);
             self.tell_unless(held, check, check.state.changed, now);
         }
@@ -97,8 +105,7 @@ impl WorkingState {
         if check.state.failures >= u16::from(check.settings.after.get()) {
             return None;
         }
-        let from = check.state.last_ping.unwrap_or(check.state.changed);
-        check.settings.missed_after(from, now).map(|at| Telling::Due { at, held: Held::Failures })
+        check.settings.missed_after(check.state.last_sign(), now).map(|at| Telling::Due { at, held: Held::Failures })
     }
 
     /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
@@ -128,10 +135,11 @@ impl WorkingState {
 
     /// No pings could be taken for a while.
     pub(super) fn note_away(&mut self, away: Away) -> Outcome {
-        let known = self.state.away.iter().copied();
-        let surplus = (known.len() + 1).saturating_sub(Away::MOST);
-        let all: Arc<[Away]> = known.skip(surplus).chain([away]).collect();
-        self.change(Change::Away(all));
+        let mut all = self.state.away.to_vec();
+        let joined = all.pop_if(|last| last.joined(away).is_some()).and_then(|last| last.joined(away));
+        all.push(joined.unwrap_or(away));
+        let surplus = all.len().saturating_sub(Away::MOST);
+        self.change(Change::Away(all.into_iter().skip(surplus).collect()));
         Outcome::Done
     }
 
@@ -192,6 +200,10 @@ impl WorkingState {
     pub(super) fn untell(&mut self, check: &Check, now: Moment) {
         for row in self.state.outbox.of_check(check.id).cloned().collect::<Vec<_>>() {
             self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+        }
+        if let Telling::Due { .. } = check.state.telling {
+            let row = self.row(ChannelId(0), check, Event::Down, check.state.changed, now);
+            self.log_delivery(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
         }
         if check.state.telling == Telling::Told {
             let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
@@ -343,18 +355,18 @@ impl WorkingState {
 /// When a check whose ping may have been lost is looked at again: when it has had the chance to report once more, if that is soon.
 /// `None`: the time without pings is long enough ago that what came since counts.
 fn chance(check: &Check, away: Away, now: Moment) -> Option<Moment> {
-    if now >= away.to.plus_secs(CHANCE_SECS) {
+    let end = away.to.plus_secs(Away::CHANCE_SECS);
+    if now >= end {
         return None;
     }
-    let from = check.state.last_ping.unwrap_or(check.state.changed);
+    let from = check.state.last_sign();
     let expected = if check.settings.schedule.is_some() {
         check.settings.expected_after(away.to)
     } else {
         Some(away.to.plus_secs(check.settings.timeout.get()))
     };
     let chance = expected.filter(|_| from <= away.to).map(|expected| expected.plus_secs(check.settings.grace.get()));
-    let soon = chance.filter(|chance| *chance < away.to.plus_secs(CHANCE_SECS));
-    Some(soon.unwrap_or(away.to.plus_secs(AT_ONCE_SECS)).max(now))
+    Some(chance.filter(|chance| *chance < end).unwrap_or(away.to.plus_secs(AT_ONCE_SECS)))
 }
 
 fn delivery(row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) -> Delivery {

@@ -47,8 +47,8 @@ impl Presence {
     /// They could not be taken between two moments.
     pub(super) fn passed(&mut self, from: Moment, to: Moment) {
         if self.counts && to.micros_since(from) >= Away::LEAST_SECS * MICROS {
-            let pending = self.pending.get_or_insert(Away { from, to });
-            *pending = Away { from: pending.from.min(from), to: pending.to.max(to) };
+            let away = Away { from, to };
+            self.pending = Some(self.pending.map_or(away, |pending| Away { from: pending.from.min(from), to: pending.to.max(to) }));
         }
     }
 

@@ -71,7 +71,7 @@ impl Writer {
             return Vec::new();
         }
         let Memory { working, ahead, more_due, .. } = &mut self.memory;
-        let all = || working.state.checks().filter(|check| check.state.is_ahead_of(now)).map(|check| check.id).collect();
+        let all = || working.state.checks().filter(|check| check.state.is_ahead_of(&check.settings, now)).map(|check| check.id).collect();
         let ahead = ahead.get_or_insert_with(all);
         let some = ahead.split_off(ahead.len().saturating_sub(MOST_EXPIRED));
         *more_due |= !ahead.is_empty();
