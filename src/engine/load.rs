@@ -108,6 +108,7 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
     for row in snapshot.outbox()? {
         state.apply(&Change::Queued(Arc::new(row?)));
     }
+    state.nobody_sends();
     let (mut arrival, mut flip) = (0, 0);
     for check in snapshot.checks()? {
         let check = check?;

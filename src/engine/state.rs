@@ -144,11 +144,6 @@ impl State {
         !self.orphans.is_empty() || !self.silent.is_empty()
     }
 
-    /// What waits although nobody sends it: its channel is gone or disabled.
-    pub fn unsendable(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.silent.iter().flat_map(|channel| self.outbox.of_channel(*channel))
-    }
-
     /// Checks whose rows are still to be removed, since their project is gone.
     pub fn orphans(&self) -> &BTreeSet<CheckId> {
         &self.orphans
@@ -332,16 +327,6 @@ impl State {
                 }
                 self.note_silence(*id);
             }
-        }
-    }
-
-    /// Keeps track of the channels for which something waits in vain.
-    fn note_silence(&mut self, id: ChannelId) {
-        let is_sendable = self.channel(id).is_some_and(|channel| channel.health.disabled.is_none());
-        if is_sendable || self.outbox.of_channel(id).next().is_none() {
-            self.silent.remove(&id);
-        } else {
-            self.silent.insert(id);
         }
     }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use overdue::clock::ManualClock;
 use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Held, Telling};
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
-use overdue::domain::project::ChannelName;
+use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent, Unavailable};
+use overdue::engine::command::{Command, NewChannel, NewKey, Outcome, Report, Sent, Unavailable};
 use overdue::store::Medium;
 use uuid::Uuid;
 
@@ -565,4 +565,139 @@ fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
     assert!(engine.writer.covers_all_deadlines());
     wait(&mut engine, 361);
     assert_eq!(waiting(&engine).len(), 1);
+}
+
+#[test]
+fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
+    for command in [None, Some(false), Some(true)] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        channel(&mut engine, 1, "webhook", HOOK);
+        let [id, other] = [7, 8].map(|uuid| every(&mut engine, uuid, 300, 60));
+        engine.batch([7, 8].map(|uuid| ping(uuid, Kind::Success, "")));
+        engine.handle.close();
+        while engine.writer.step(false).unwrap() {}
+        let began = engine.handle.now();
+        drop(engine);
+        if let Some(tidies) = command {
+            let clock = ManualClock::at(began.plus_secs(1800));
+            let (handle, writer) = open(disk.medium(), &clock, |config| config.takes_pings = false).unwrap();
+            let mut engine = Engine { handle, writer, clock };
+            if tidies {
+                engine.writer.tidy().unwrap();
+            } else {
+                // One that looks at a check finds its deadline passed, in an outage.
+                engine.done(Command::SetAlerting { check: other, after: Failures::ONE });
+                (0..5).for_each(|_| wait(&mut engine, 1));
+                assert_eq!((engine.seen(id).state.status, engine.seen(other).state.status), (Status::Up, Status::Down));
+                assert!(matches!(engine.seen(other).state.telling, Telling::Due { held: Held::Away, .. }));
+                let key = NewKey { project: MAIN, secret: Secret::ReadOnly(KeyHash([7; 32])), label: KeyLabel::default(), hint: "".into() };
+                engine.done(Command::CreateKey(Box::new(key)));
+                engine.handle.close();
+                while engine.writer.step(false).unwrap() {}
+            }
+        }
+        let engine = reopened(&disk, began.plus_secs(3600));
+        let held = Telling::Due { at: began.plus_secs(3600 + 360), held: Held::Away };
+        let found = [id, other].map(|id| engine.seen(id).state.telling);
+        assert_eq!((found, waiting(&engine), remembered(&engine)), ([held; 2], vec![], vec![(3600, 0)]), "{command:?}");
+    }
+}
+
+#[test]
+fn a_process_that_was_frozen_notices_it() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.clock.pass();
+    assert_eq!(engine.writer.step(false), Ok(true));
+    wait(&mut engine, 29);
+    assert_eq!(remembered(&engine), []);
+    wait(&mut engine, 40);
+    assert_eq!(remembered(&engine), [(40, 0)]);
+    // It froze, and then the machine slept.
+    wait(&mut engine, 1);
+    engine.clock.advance_secs(1000);
+    sleep(&mut engine, 2000);
+    assert_eq!(remembered(&engine), [(3041, 0)]);
+}
+
+#[test]
+fn other_settings_let_a_disabled_channel_be_told_again() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    engine.done(Command::DisableChannel { channel: hook, reason: "410 Gone".into() });
+    let disabled = |engine: &Engine| engine.handle.state().channel(hook).unwrap().health.disabled.is_some();
+    let set = |engine: &mut Engine, pairs: &[(&str, &str)]| {
+        let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+        let name = Some(ChannelName::parse("hook").unwrap());
+        engine.done(Command::SetChannel { channel: hook, name, settings: Some(given) });
+    };
+    set(&mut engine, HOOK);
+    assert!(disabled(&engine));
+    set(&mut engine, &[("down-url", "http://b/down")]);
+    assert!(!disabled(&engine));
+}
+
+#[test]
+fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone() {
+    for (disables, sent, wanted) in [
+        (false, Sent::Delivered, DeliveryOutcome::Delivered),
+        (true, Sent::Delivered, DeliveryOutcome::Delivered),
+        (false, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+        (true, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+    ] {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let all = numbers(&engine);
+        assert_eq!(begin(&mut engine, all.clone()).len(), 1);
+        engine.done(if disables { Command::DeleteChannel(hook) } else { Command::DeleteCheck(id) });
+        (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+        assert_eq!((waiting(&engine).len(), finished(&engine).len()), (1, 0), "{disables} {sent:?}");
+        assert!(!engine.handle.state().has_orphans(), "nothing keeps the writer busy");
+        report(&mut engine, hook, all, sent);
+        (0..2).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+        let outcomes: Vec<_> = finished(&engine).iter().map(|delivery| delivery.outcome).collect();
+        assert_eq!((waiting(&engine), outcomes), (vec![], vec![wanted]), "{disables}");
+    }
+}
+
+#[test]
+fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
+    for disables in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        engine.done(if disables { Command::DisableChannel { channel: hook, reason: "no".into() } } else { Command::DeleteCheck(id) });
+        // Nobody begins anew what is for a channel that is disabled.
+        assert_eq!(begin(&mut engine, if disables { all.clone() } else { vec![] }), []);
+        let now = engine.handle.now();
+        drop(engine);
+        let mut engine = reopened(&disk, now);
+        assert_eq!(begin(&mut engine, all), []);
+        assert_eq!((waiting(&engine), outcomes(&engine).len()), (vec![], 1));
+    }
+}
+
+#[test]
+fn deliveries_beyond_their_number_go_as_others_come() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds { deliveries: 500, slice: 4, ..Thresholds::default() });
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    let count = |engine: &Engine| engine.handle.deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true).unwrap().len();
+    let mut most = 0;
+    for _ in 0..60 {
+        engine.batch((0..40).map(|number| ping(7, if number % 2 == 0 { Kind::Fail } else { Kind::Success }, "")));
+        most = most.max(count(&engine));
+    }
+    assert!((500..=560).contains(&most), "{most}");
 }

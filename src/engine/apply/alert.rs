@@ -195,10 +195,11 @@ impl WorkingState {
         self.change(Change::Queued(Arc::new(row)));
     }
 
-    /// What waits about a check that goes, goes with it. Those who keep incidents open and were told that it is down are told that it is
+    /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it is down are told that it is
     /// over.
     pub(super) fn untell(&mut self, check: &Check, now: Moment) {
-        for row in self.state.outbox.of_check(check.id).cloned().collect::<Vec<_>>() {
+        let outbox = &self.state.outbox;
+        for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
             self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
         }
         if let Telling::Due { .. } = check.state.telling {
@@ -214,16 +215,26 @@ impl WorkingState {
         }
     }
 
+    /// Whether the check of a row was deleted while it was being sent. It is sent no more, unless it says just that.
+    fn lacks_check(&self, row: &OutboxRow) -> bool {
+        row.gone.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
+    }
+
     /// Attempts begin: whatever happens from here on, it is known that they may have arrived. Answers those that are still to be sent.
     pub(super) fn begin_deliveries(&mut self, numbers: Vec<DeliveryNumber>, now: Moment) -> Outcome {
         let mut begun = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let Some(row) = self.state.outbox.get(number) else { continue };
+            // What is for a channel that is gone or disabled is removed in a moment.
+            let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
             let mut row = OutboxRow::clone(row);
             if row.begun.is_some() {
                 // An earlier attempt was never reported: the server ended.
                 row.interrupted = row.interrupted.saturating_add(1);
                 row.doubtful = true;
+            }
+            if self.lacks_check(&row) {
+                self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                continue;
             }
             if row.interrupted >= MOST_INTERRUPTED {
                 self.finish(&row, DeliveryOutcome::Failed, INTERRUPTED, now);
@@ -250,6 +261,10 @@ impl WorkingState {
                 Sent::Failed(reason) | Sent::Closed(reason) => (DeliveryOutcome::Failed, &**reason),
                 Sent::Later { reason, doubtful } => {
                     for row in rows {
+                        if self.lacks_check(&row) {
+                            self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                            continue;
+                        }
                         let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
                         self.change(Change::Queued(Arc::new(row)));
                     }
@@ -279,7 +294,8 @@ impl WorkingState {
     pub(super) fn log_test(&mut self, channel: ChannelId, failed: Option<&str>, status: u16, now: Moment) -> Applied {
         self.state.channel(channel).ok_or(Refusal::NotFound)?;
         let number = self.next_delivery();
-        let (check, flip, outcome) = (CheckId(0), FlipNumber(0), DeliveryOutcome::Delivered);
+        let (check, flip) = (CheckId(0), FlipNumber(0));
+        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
         let (event, attempts, reason, told_with) = (Event::Test, 1, failed.unwrap_or_default(), None);
         let delivery = Delivery {
             number,
@@ -295,8 +311,7 @@ impl WorkingState {
             reason: Delivery::reason(reason),
             told_with,
         };
-        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
-        self.effects.deliveries.push(Delivery { outcome, ..delivery });
+        self.effects.deliveries.push(delivery);
         if failed.is_none() {
             self.note_health(channel, |health| *health = ChannelHealth::default());
         }

@@ -97,7 +97,12 @@ impl WorkingState {
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
-            channel.settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+            let settings = channel.settings.replaced(given.pairs()).map_err(Refusal::Settings)?;
+            if settings != channel.settings {
+                // What sending with the old ones has shown says nothing of the new ones.
+                channel.health = ChannelHealth::default();
+            }
+            channel.settings = settings;
         }
         Ok(self.put_channel(channel))
     }

@@ -22,14 +22,27 @@ pub(super) struct Presence {
     told: Option<Duration>,
     /// Whether such times count at all.
     counts: bool,
+    /// Whether pings are taken at all.
+    takes_pings: bool,
 }
 
 impl Presence {
     /// A start at this reading of the clock, with a file in which something happened last at `last`. `counts`: whether times without pings are kept.
     pub(super) fn new(last: Option<Moment>, Reading { now, uptime }: Reading, counts: bool) -> Self {
-        let mut presence = Self { since: last, pending: None, started: uptime, told: None, counts };
+        let mut presence = Self { since: last, pending: None, started: uptime, told: None, counts, takes_pings: true };
         presence.back(now);
         presence
+    }
+
+    /// This process takes no pings: nothing is kept, and the file is told nothing. The time without pings up to its start.
+    pub(super) fn leave(&mut self) -> Option<Away> {
+        (self.counts, self.takes_pings) = (false, false);
+        self.pending.take()
+    }
+
+    /// Whether pings are taken at all.
+    pub(super) fn takes_pings(&self) -> bool {
+        self.takes_pings
     }
 
     /// Pings cannot be taken, at least since `now`.
@@ -78,6 +91,7 @@ impl Presence {
     /// for so long.
     pub(super) fn is_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.told {
+            _ if !self.takes_pings => false,
             Some(told) if written_anyway => uptime >= told + OFTEN,
             None if written_anyway => true,
             told => uptime >= told.unwrap_or(self.started) + AT_LEAST,

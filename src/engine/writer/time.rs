@@ -36,7 +36,12 @@ impl Writer {
     /// Looks whether the clock was set, and tells it.
     pub(super) fn look_at_clock(&mut self) {
         let reading = self.shared.clock.reading();
-        let Some(step) = self.steps.look(reading) else { return };
+        let (passed, step) = self.steps.look(reading);
+        if self.shared.clock.is_system() {
+            // The writer looks at least once a second, unless the process was frozen or the disk has taken its time.
+            self.presence.passed(reading.now.plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))), reading.now);
+        }
+        let Some(step) = step else { return };
         self.presence.stepped(step, reading.now);
         let secs = (step / MICROS).unsigned_abs();
         if step > 0 {

@@ -121,6 +121,7 @@ impl World {
             sweep_bytes: dice.pick(&[1, 50, 1 << 20]),
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
+            ..Thresholds::default()
         };
         let (engine, followed, steps) = (None, Followed::default(), Steps::from(BEGINNING * SECOND));
         let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, tally };
