@@ -302,8 +302,11 @@ impl State {
             Change::KeyGone(id) => self.remove_key(*id),
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
-                    project_state.channels.insert(channel.id, Arc::clone(channel));
-                    project_state.version += 1;
+                    let old = project_state.channels.insert(channel.id, Arc::clone(channel));
+                    // Nobody is shown what exactly goes wrong with a channel: whoever polls lists need not read them anew for that.
+                    if old.is_none_or(|old| !old.looks_like(channel)) {
+                        project_state.version += 1;
+                    }
                     self.by_channel.insert(channel.id, channel.project);
                 }
                 self.note_silence(channel.id);

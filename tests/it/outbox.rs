@@ -701,3 +701,21 @@ fn deliveries_beyond_their_number_go_as_others_come() {
     }
     assert!((500..=560).contains(&most), "{most}");
 }
+
+#[test]
+fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let all = numbers(&engine);
+    let version = |engine: &Engine| engine.handle.state().project(MAIN).unwrap().version;
+    for (reason, changes) in [("no answer", 1), ("500", 0), ("502", 0)] {
+        begin(&mut engine, all.clone());
+        let before = version(&engine);
+        report(&mut engine, hook, all.clone(), Sent::Later { reason: reason.into(), doubtful: false });
+        assert_eq!(version(&engine) - before, changes, "{reason}");
+        assert_eq!(&*engine.handle.state().channel(hook).unwrap().health.failing.as_ref().unwrap().1, reason);
+    }
+}
