@@ -347,6 +347,12 @@ impl CheckState {
         }
     }
 
+    /// Whether by now a ping is missing since its last sign of life. One of which none is expected misses it.
+    pub fn misses_ping(&self, settings: &Settings, now: Moment) -> bool {
+        let last = self.last_sign();
+        settings.missed_after(last, last).is_none_or(|missed| missed <= now)
+    }
+
     /// One more ping is missing of a check that is down already.
     pub fn note_missed(&mut self) {
         self.failures = self.failures.saturating_add(1);
@@ -380,10 +386,12 @@ impl CheckState {
     pub fn edit(&mut self, old: &Settings, new: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(old, now, flips);
         self.expect(new);
+        let last = self.last_sign();
         if let Telling::Due { at, held: Held::Failures } = &mut self.telling
             && *at > now
+            && (old.timeout, old.grace, &old.schedule, &old.tz) != (new.timeout, new.grace, &new.schedule, &new.tz)
         {
-            *at = new.missed_after(self.last_ping.unwrap_or(self.changed), now).unwrap_or(now);
+            *at = new.missed_after(last, now).unwrap_or(now);
         }
         self.settle_after(Some(Cause::Edited), new, now, flips);
     }

@@ -719,3 +719,23 @@ fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
         assert_eq!(&*engine.handle.state().channel(hook).unwrap().health.failing.as_ref().unwrap().1, reason);
     }
 }
+
+#[test]
+fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(3).unwrap() });
+    for (secs, failures) in [(0, 1), (290, 2)] {
+        wait(&mut engine, secs);
+        engine.done(ping(7, Kind::Fail, ""));
+        assert_eq!(engine.seen(id).state.failures, failures);
+    }
+    // The first would have been followed by another after 300 s and a minute of grace, and was.
+    wait(&mut engine, 71);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine)), (2, vec![]));
+    // The next one is missing 360 s after the second.
+    wait(&mut engine, 290);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine).len()), (3, 1));
+}

@@ -73,8 +73,8 @@ impl WorkingState {
             return;
         }
         let away = if at <= now { self.was_away(check, at, now) } else { None };
-        if at <= now && held == Held::Failures && away.is_none() {
-            // One more ping is missing, and cannot have been lost.
+        if at <= now && held == Held::Failures && away.is_none() && check.state.misses_ping(&check.settings, now) {
+            // It cannot have been lost.
             check.state.note_missed();
         }
         let now_or_never = match held {
