@@ -147,7 +147,7 @@ impl WorkingState {
             check.state.last_flip = number;
             // The state is the one after all of them.
             let is_over = place + 1 < flips.len();
-            self.tell(check, flip, is_over, now);
+            self.tell(check, flip, logged.previous, is_over, now);
         }
     }
 }

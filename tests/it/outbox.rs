@@ -544,6 +544,8 @@ fn the_log_says_how_a_downtime_ended_that_was_held_back() {
     let ends = ["it was up again before it had failed often enough in a row", "it was paused before it had failed often enough in a row"];
     let ends = ends.into_iter().chain(["the check was deleted"]).map(|reason| (Event::Down, DeliveryOutcome::Skipped, reason.to_owned()));
     assert_eq!(outcomes(&engine), ends.collect::<Vec<_>>());
+    let flips = finished(&engine).into_iter().map(|delivery| engine.handle.flip(delivery.flip).unwrap().unwrap().flip.to);
+    assert_eq!(flips.collect::<Vec<_>>(), [Status::Down; 3]);
 }
 
 #[test]

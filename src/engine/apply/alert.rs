@@ -37,9 +37,10 @@ const CHANNEL_GONE: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
-    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip. `is_over`: the
+    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip. `previous`: the flip
+    /// before it. `is_over`: the
     /// same command has changed the status again.
-    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, is_over: bool, now: Moment) {
+    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, is_over: bool, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
             let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
@@ -57,7 +58,7 @@ impl WorkingState {
         match told {
             Telling::Told => self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now),
             Telling::Due { held, .. } => {
-                let row = self.row(ChannelId(0), check, Event::Down, flip.at, now);
+                let row = OutboxRow { flip: previous, ..self.row(ChannelId(0), check, Event::Down, flip.at, now) };
                 self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(flip.to), now);
             }
             Telling::Quiet => {}
