@@ -37,9 +37,8 @@ const CHANNEL_GONE: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
-    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip. `previous`: the flip
-    /// before it. `is_over`: the
-    /// same command has changed the status again.
+    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
+    /// `previous`: the flip before it. `is_over`: the same command has changed the status again.
     pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, is_over: bool, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
