@@ -68,7 +68,10 @@ impl Clock {
 
     /// Whether the time passes by itself. Otherwise nobody needs to wait for a moment: see [`Clock::on_move`].
     pub fn is_system(&self) -> bool {
-        matches!(self, Self::System)
+        match self {
+            Self::System => true,
+            Self::Manual(clock) => clock.locked().passes,
+        }
     }
 
     /// Has `call` called whenever a manual clock has moved.
@@ -85,6 +88,8 @@ pub struct ManualClock(Mutex<ManualTime>);
 struct ManualTime {
     now: Moment,
     uptime: Duration,
+    /// It is taken for one that passes by itself.
+    passes: bool,
     /// Called after every move.
     calls: Vec<Box<dyn Fn() + Send>>,
 }
@@ -92,7 +97,12 @@ struct ManualTime {
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn at(now: Moment) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, calls: Vec::new() })))
+        Arc::new(Self(Mutex::new(ManualTime { now, uptime: Duration::ZERO, passes: false, calls: Vec::new() })))
+    }
+
+    /// From now on it is taken for a clock that passes by itself: whoever has not looked at it for long was held up.
+    pub fn pass(&self) {
+        self.locked().passes = true;
     }
 
     /// Sets the clock, forward or backward. Forward the time passes.

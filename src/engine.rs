@@ -62,6 +62,9 @@ pub struct Config {
     pub random: Random,
     /// Bytes of an HTTP ping's body that are stored.
     pub ping_body_limit: usize,
+    /// Whether pings are taken. A command that is carried out while no server runs takes none: it leaves deadlines, and the times in which no
+    /// pings could be taken, to the next start.
+    pub takes_pings: bool,
     /// Whether telling waits after a time in which no pings could be taken.
     pub holds_after_outage: bool,
     /// When and in what portions the file is tidied.
@@ -73,8 +76,21 @@ pub struct Config {
 impl Config {
     /// An engine on this medium, with the machine's clock and randomness, that stores so many bytes of an HTTP ping's body.
     pub fn new(medium: Medium, ping_body_limit: usize) -> Self {
-        let (thresholds, progress) = (Thresholds::default(), Progress::default());
-        Self { medium, clock: Clock::System, random: Random::System, ping_body_limit, holds_after_outage: true, thresholds, progress }
+        Self {
+            medium,
+            clock: Clock::System,
+            random: Random::System,
+            ping_body_limit,
+            takes_pings: true,
+            holds_after_outage: true,
+            thresholds: Thresholds::default(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// An engine for a command that is carried out while no server runs.
+    pub fn without_pings(medium: Medium) -> Self {
+        Self { takes_pings: false, ..Self::new(medium, 0) }
     }
 }
 

@@ -131,8 +131,7 @@ async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
 
 fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
     let medium = Medium::Directory(directory.into());
-    // No ping comes this way, so none is cut.
-    engine::open(engine::Config::new(medium, 0))
+    engine::open(engine::Config::without_pings(medium))
 }
 
 /// Sends the request and reads all lines of the answer.

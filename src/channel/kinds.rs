@@ -41,6 +41,9 @@ use crate::channel::render::{self, Dialect, Limit, Show};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::moment::Moment;
 
+/// The requests that keep alerts alive.
+type Sustain = fn(&ChannelSettings, &[&Alert], Moment) -> Vec<Step>;
+
 /// What a kind does. There is one of each, in a file of its own.
 pub(super) struct Sender {
     /// The name of the kind.
@@ -52,7 +55,7 @@ pub(super) struct Sender {
     /// What is to be sent; nothing: it does nothing about this alert.
     pub(super) send: fn(&Call<'_>) -> Vec<Step>,
     /// What keeps alive what would end by itself.
-    pub(super) sustain: Option<fn(&ChannelSettings, &[&Alert], Moment) -> Vec<Step>>,
+    pub(super) sustain: Option<Sustain>,
     /// What an answer means.
     pub(super) judge: fn(&Call<'_>, &Request, &Response, Moment) -> Verdict,
 }

@@ -248,8 +248,12 @@ impl Create {
         let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
         // Flags that are wrong are told before anything is made.
         let sending = test.then(|| outbound.sending()).transpose()?;
+        let lacks = settings.lacks();
         let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
         table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
+        if let Some(lacks) = lacks {
+            let _ = writeln!(io::stderr(), "it cannot deliver yet: {lacks}");
+        }
         let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
         if let Some(chosen) = assign
             && let Reply::Assigned(count) = reply(data, ask(OfChannel::Assign(chosen)), None)?

@@ -17,7 +17,7 @@ pub(super) fn run(directory: &Path, json: bool) -> Result<(), Failure> {
         _ => Failure::other(refusal(&path, &error)),
     })?;
     let medium = Medium::Directory(directory.into());
-    let (_, writer) = engine::open(engine::Config::new(medium.clone(), 0)).map_err(Failure::other)?;
+    let (_, writer) = engine::open(engine::Config::without_pings(medium.clone())).map_err(Failure::other)?;
     writer.tidy().map_err(Failure::other)?;
     let mut store = Store::open(&medium).map_err(Failure::other)?;
     store.compact().map_err(Failure::other)?;

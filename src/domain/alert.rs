@@ -2,6 +2,7 @@
 
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use super::moment::Moment;
+use super::status::Status;
 
 /// Whether the downtime that a check is in has been told to those who are to know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,11 +59,13 @@ impl Held {
         }
     }
 
-    /// Why nobody was told of a downtime that ended meanwhile, in words.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Away => "it was up again soon after a time in which no pings could be taken",
-            Self::Failures => "it was up again before it had failed often enough in a row",
+    /// Why nobody was told of a downtime that ended meanwhile with a flip to this status, in words.
+    pub fn reason(self, to: Status) -> &'static str {
+        match (self, to) {
+            (Self::Away, Status::Up) => "it was up again soon after a time in which no pings could be taken",
+            (Self::Failures, Status::Up) => "it was up again before it had failed often enough in a row",
+            (Self::Away, _) => "it was paused soon after a time in which no pings could be taken",
+            (Self::Failures, _) => "it was paused before it had failed often enough in a row",
         }
     }
 }
@@ -81,10 +84,24 @@ impl Away {
     pub const LEAST_SECS: i64 = 30;
     /// How many are remembered.
     pub const MOST: usize = 16;
+    /// For so many seconds after it, checks whose pings may have been lost in it have the chance to report again. Times with less than that
+    /// between them are one.
+    pub const CHANCE_SECS: i64 = 15 * 60;
 
     /// Whether a ping that was expected from a moment on, until it was late, may have been lost in it.
     pub fn touches(self, expected: Moment, deadline: Moment) -> bool {
         expected <= self.to && deadline >= self.from
+    }
+
+    /// The two in one, if too little time lies between them to report again.
+    pub fn joined(self, later: Self) -> Option<Self> {
+        let is_near = later.from < self.to.plus_secs(Self::CHANCE_SECS) && self.from < later.to.plus_secs(Self::CHANCE_SECS);
+        is_near.then(|| Self { from: self.from.min(later.from), to: self.to.max(later.to) })
+    }
+
+    /// What of it is not yet to come.
+    pub fn until(self, now: Moment) -> Option<Self> {
+        (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::alert::Telling;
+use super::alert::{Away, Held, Telling};
 use super::flip::{Cause, Flip};
 use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use super::moment::{MICROS, Moment};
@@ -268,19 +268,32 @@ impl CheckState {
     }
 
     /// Whether it waits for something that counts from a time ahead of the clock.
-    pub fn is_ahead_of(&self, now: Moment) -> bool {
-        // That a downtime is told may be due long after it began, but not after one that is yet to begin.
-        let telling = if let Telling::Due { .. } = self.telling { Some(self.changed) } else { None };
-        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).chain(telling).any(|at| at.is_ahead_of(now))
+    pub fn is_ahead_of(&self, settings: &Settings, now: Moment) -> bool {
+        let is_told_late = || self.due_from(settings, now).is_some_and(|(at, due)| at.is_ahead_of(due));
+        self.last_ping.into_iter().chain(self.run.map(|run| run.start)).any(|at| at.is_ahead_of(now)) || is_told_late()
+    }
+
+    /// When it is decided whether its downtime is told, and when that would be at the latest if it was put off now.
+    fn due_from(&self, settings: &Settings, now: Moment) -> Option<(Moment, Moment)> {
+        let Telling::Due { at, held } = self.telling else { return None };
+        let due = match held {
+            Held::Away => now.plus_secs(Away::CHANCE_SECS),
+            Held::Failures => settings.missed_after(self.last_sign().min(now), now).unwrap_or(now),
+        };
+        Some((at, due))
+    }
+
+    /// What its further expected moments count from while it is down.
+    pub fn last_sign(&self) -> Moment {
+        self.last_ping.unwrap_or(self.changed)
     }
 
     /// Lets what counts from a time ahead of the clock count from `now`: it was logged while the clock stood ahead, and nobody knows when.
     pub fn bring_back(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
-        if let Telling::Due { at, .. } = &mut self.telling
-            && self.changed.is_ahead_of(now)
-        {
-            *at = now.min(*at);
+        let due = self.due_from(settings, now);
+        if let (Telling::Due { at, .. }, Some((_, due))) = (&mut self.telling, due) {
+            *at = due.min(*at);
         }
         let back = |at: Moment| if at.is_ahead_of(now) { now } else { at };
         self.last_ping = self.last_ping.map(back);
@@ -334,6 +347,12 @@ impl CheckState {
         }
     }
 
+    /// Whether by now a ping is missing since its last sign of life. One of which none is expected misses it.
+    pub fn misses_ping(&self, settings: &Settings, now: Moment) -> bool {
+        let last = self.last_sign();
+        settings.missed_after(last, last).is_none_or(|missed| missed <= now)
+    }
+
     /// One more ping is missing of a check that is down already.
     pub fn note_missed(&mut self) {
         self.failures = self.failures.saturating_add(1);
@@ -367,6 +386,13 @@ impl CheckState {
     pub fn edit(&mut self, old: &Settings, new: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(old, now, flips);
         self.expect(new);
+        let last = self.last_sign();
+        if let Telling::Due { at, held: Held::Failures } = &mut self.telling
+            && *at > now
+            && (old.timeout, old.grace, &old.schedule, &old.tz) != (new.timeout, new.grace, &new.schedule, &new.tz)
+        {
+            *at = new.missed_after(last, now).unwrap_or(now);
+        }
         self.settle_after(Some(Cause::Edited), new, now, flips);
     }
 

@@ -272,6 +272,12 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// Whether it is the same but for when and why something is wrong with it.
+    pub fn looks_like(&self, other: &Self) -> bool {
+        let health = |of: &ChannelHealth| (of.disabled.is_some(), of.failing.is_some());
+        health(&self.health) == health(&other.health) && Self { health: other.health.clone(), ..self.clone() } == *other
+    }
+
     /// Whether this is its name, or its UUID in lower case.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name

@@ -109,6 +109,7 @@ impl WorkingState {
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
             Command::AssignChannel { channel, checks, assigned } => self.assign_channel(channel, checks, assigned, now),
             Command::Away(away) => Ok(self.note_away(away)),
+            Command::ForgetAhead => Ok(self.forget_ahead(now)),
             Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
             Command::Remind(channel) => self.remind(channel, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
@@ -148,7 +149,7 @@ impl WorkingState {
             check.state.last_flip = number;
             // The state is the one after all of them.
             let is_over = place + 1 < flips.len();
-            self.tell(check, flip, is_over, now);
+            self.tell(check, flip, logged.previous, is_over, now);
         }
     }
 }

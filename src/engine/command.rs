@@ -96,6 +96,8 @@ pub enum Command {
     },
     /// No pings could be taken at this time.
     Away(Away),
+    /// The clock was set back: of the times in which no pings could be taken, what is yet to come is forgotten.
+    ForgetAhead,
     /// Change how often in a row a check has to fail until that is told.
     SetAlerting {
         /// Which check.

@@ -34,6 +34,8 @@ pub struct Thresholds {
     pub slack: u64,
     /// Bytes of bodies that the log may have above twice those of the kept before it is swept: see [limits](crate::docs::limits).
     pub slack_bytes: u64,
+    /// Deliveries that are kept at the most: see [limits](crate::docs::limits).
+    pub deliveries: u64,
 }
 
 impl Default for Thresholds {
@@ -47,6 +49,7 @@ impl Default for Thresholds {
             tail_bytes: 8 << 20,
             slack: 10_000,
             slack_bytes: 24 << 20,
+            deliveries: MOST_DELIVERIES,
         }
     }
 }
@@ -58,6 +61,8 @@ const FLIP_MONTHS: i64 = 2;
 /// Deliveries are kept for so many days, and so many of them: see [limits](crate::docs::limits).
 const DELIVERY_DAYS: i64 = 30;
 const MOST_DELIVERIES: u64 = 50_000;
+/// Deliveries are counted whenever the part of those that are kept which this divides them into has come.
+const DELIVERY_PARTS: u64 = 50;
 
 /// What a slice of work is done with.
 struct Slice<'a> {
@@ -89,6 +94,8 @@ pub(super) struct Housekeeping {
     next_flip: Option<FlipNumber>,
     /// Deliveries are to be looked at.
     prunes_deliveries: bool,
+    /// Deliveries that have come since they were counted.
+    new_deliveries: u64,
     /// A damaged row of flips has been told.
     told: bool,
 }
@@ -101,6 +108,7 @@ impl Housekeeping {
             sweep: Sweep::new(size),
             next_flip: None,
             prunes_deliveries: false,
+            new_deliveries: 0,
             told: false,
         }
     }
@@ -129,6 +137,12 @@ impl Housekeeping {
     /// Counts what a batch appends: so many pings, and bytes of their bodies.
     pub(super) fn appended(&mut self, appended: (u64, u64)) {
         self.sweep.appended(appended);
+    }
+
+    /// Counts deliveries that a batch appends.
+    pub(super) fn delivered(&mut self, count: u64) {
+        self.new_deliveries += count;
+        self.prunes_deliveries |= self.new_deliveries >= self.thresholds.deliveries / DELIVERY_PARTS;
     }
 
     /// From now on slices are as small as they can be: the space that one frees is what the next one needs.
@@ -210,8 +224,10 @@ impl Housekeeping {
             return Ok(false);
         }
         let before = now.map_or(Moment::from_micros(i64::MIN), |now| now.plus_secs(-DELIVERY_DAYS * 86_400));
-        let gone = batch.prune_deliveries(MOST_DELIVERIES, before, self.thresholds.slice)?;
-        self.prunes_deliveries = gone == self.thresholds.slice;
+        // As many at least as have come.
+        let most = self.thresholds.slice.max(usize::try_from(self.new_deliveries).unwrap_or(usize::MAX));
+        let gone = batch.prune_deliveries(self.thresholds.deliveries, before, most)?;
+        (self.prunes_deliveries, self.new_deliveries) = (gone == most, 0);
         Ok(gone > 0)
     }
 }

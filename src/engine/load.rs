@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize};
 use super::state::{Change, State};
+use crate::domain::alert::Telling;
 use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
@@ -47,6 +48,13 @@ impl Times {
             self.last_stamp = self.last_stamp.max(at);
         }
     }
+
+    /// When pings were last taken before `now`, as far as the file knows. A file of an earlier release knows only when something happened.
+    pub(super) fn last_taken(&self, now: Moment) -> Option<Moment> {
+        let is_known = |at: &Moment| *at > Moment::default() && !at.is_ahead_of(now);
+        let taken = [self.alive, Some(self.newest)].into_iter().flatten().filter(is_known).max();
+        taken.or(Some(self.last_stamp)).filter(is_known)
+    }
 }
 
 /// Reads everything that memory holds, as it is seen from `now`. Rows that this release cannot read are put aside.
@@ -68,6 +76,9 @@ fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), Sto
     for id in checks {
         let Some(mut check) = state.check(*id).cloned() else { continue };
         (check.state.status, check.state.run) = (Status::Paused, None);
+        if let Telling::Due { .. } = check.state.telling {
+            check.state.telling = Telling::Quiet;
+        }
         check.state.expect(&check.settings);
         batch.put_checks([&check])?;
         state.apply(&Change::Check(Box::new(check)));
@@ -97,6 +108,7 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
     for row in snapshot.outbox()? {
         state.apply(&Change::Queued(Arc::new(row?)));
     }
+    state.nobody_sends();
     let (mut arrival, mut flip) = (0, 0);
     for check in snapshot.checks()? {
         let check = check?;

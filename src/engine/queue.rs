@@ -173,6 +173,7 @@ fn weight(command: &Command) -> usize {
         | Command::LogTest { .. }
         | Command::Away(_)
         | Command::RetryDelivery { .. }
+        | Command::ForgetAhead
         | Command::SetAlerting { .. }
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,

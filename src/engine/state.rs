@@ -144,11 +144,6 @@ impl State {
         !self.orphans.is_empty() || !self.silent.is_empty()
     }
 
-    /// What waits although nobody sends it: its channel is gone or disabled.
-    pub fn unsendable(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
-        self.silent.iter().flat_map(|channel| self.outbox.of_channel(*channel))
-    }
-
     /// Checks whose rows are still to be removed, since their project is gone.
     pub fn orphans(&self) -> &BTreeSet<CheckId> {
         &self.orphans
@@ -307,8 +302,11 @@ impl State {
             Change::KeyGone(id) => self.remove_key(*id),
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
-                    project_state.channels.insert(channel.id, Arc::clone(channel));
-                    project_state.version += 1;
+                    let old = project_state.channels.insert(channel.id, Arc::clone(channel));
+                    // Nobody is shown what exactly goes wrong with a channel: whoever polls lists need not read them anew for that.
+                    if old.is_none_or(|old| !old.looks_like(channel)) {
+                        project_state.version += 1;
+                    }
                     self.by_channel.insert(channel.id, channel.project);
                 }
                 self.note_silence(channel.id);
@@ -332,16 +330,6 @@ impl State {
                 }
                 self.note_silence(*id);
             }
-        }
-    }
-
-    /// Keeps track of the channels for which something waits in vain.
-    fn note_silence(&mut self, id: ChannelId) {
-        let is_sendable = self.channel(id).is_some_and(|channel| channel.health.disabled.is_none());
-        if is_sendable || self.outbox.of_channel(id).next().is_none() {
-            self.silent.remove(&id);
-        } else {
-            self.silent.insert(id);
         }
     }
 

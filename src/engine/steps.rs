@@ -28,17 +28,18 @@ impl Steps {
         Self { last: first, steady_from: first.uptime, before: Duration::from_micros(before.unsigned_abs()) }
     }
 
-    /// Another look. By how many microseconds the clock has gone further than the time that passed since the last one, if that was a step:
-    /// at least 5 s, forward (positive) or back (negative).
-    pub(super) fn look(&mut self, reading: Reading) -> Option<i64> {
+    /// Another look. How many microseconds have passed since the last one; and by how many the clock has gone further than that, if it was a
+    /// step: at least 5 s, forward (positive) or back (negative).
+    pub(super) fn look(&mut self, reading: Reading) -> (i64, Option<i64>) {
         let passed = reading.uptime.saturating_sub(self.last.uptime);
-        let step = reading.now.micros_since(self.last.now).saturating_sub(i64::try_from(passed.as_micros()).unwrap_or(i64::MAX));
+        let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
+        let step = reading.now.micros_since(self.last.now).saturating_sub(passed);
         self.last = reading;
         if step.unsigned_abs() < STEP_MICROS.unsigned_abs() {
-            return None;
+            return (passed, None);
         }
         (self.steady_from, self.before) = (reading.uptime, Duration::ZERO);
-        Some(step)
+        (passed, Some(step))
     }
 
     /// Since when the clock has gone without a step, by what it shows now.
@@ -92,8 +93,8 @@ mod tests {
             (28_800 * MICROS, MICROS, Some(28_799 * MICROS)),
         ] {
             let mut steps = first();
-            assert_eq!(steps.look(reading(now, uptime)), step, "{now} {uptime}");
-            assert_eq!(steps.look(reading(now + 1, uptime + 1)), None, "a step is found once");
+            assert_eq!(steps.look(reading(now, uptime)), (uptime, step), "{now} {uptime}");
+            assert_eq!(steps.look(reading(now + 1, uptime + 1)), (1, None), "a step is found once");
         }
     }
 

@@ -24,7 +24,6 @@ use super::store_slot::StoreSlot;
 use super::trial::Trials;
 use super::watch::{Doing, ROUND};
 use super::{Config, Handle, Shared};
-use crate::domain::alert::Away;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
@@ -99,17 +98,21 @@ impl Memory {
 
 impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
-        let Config { medium, clock, random, ping_body_limit, holds_after_outage, thresholds, progress } = config;
+        let Config { medium, clock, random, ping_body_limit, takes_pings, holds_after_outage, thresholds, progress } = config;
         let store = Store::open_telling(&medium, &progress)?;
         let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
-        let (memory, published, times) = read.map_err(|error| medium.broken(error))?;
+        let (mut memory, published, times) = read.map_err(|error| medium.broken(error))?;
         store.tolerate_unreadable();
         // Reading may have taken a while, but no command has been stamped yet.
         let reading = clock.reading();
         Self::tell_ahead(&times, reading.now);
         let steps = Steps::new(reading, times.steady_since, times.newest);
-        let last = times.alive.into_iter().chain(Some(times.last_stamp).filter(|at| *at > Moment::default())).max();
-        let presence = Presence::new(last.filter(|last| !last.is_ahead_of(reading.now)), reading, holds_after_outage);
+        let mut presence = Presence::new(times.last_taken(reading.now), reading, holds_after_outage);
+        if !takes_pings && let Some(away) = presence.leave() {
+            // What is decided meanwhile knows of it, and the next start keeps it.
+            let away = memory.working.state.away.iter().copied().chain([away]).collect();
+            memory.working.state.away = away;
+        }
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             published: RwLock::new(published),
@@ -207,14 +210,18 @@ impl Writer {
             // The clock was set back.
             *alarm = alarm_of(&working.state, now);
         }
-        let due = alarm.due(now, MOST_EXPIRED);
+        let mut due = alarm.due(now, MOST_EXPIRED);
         *more_due = due.more;
+        if !self.presence.takes_pings() {
+            due.checks.clear();
+        }
         if due.housekeeping {
             housekeeping.hourly(&working.state);
         }
         self.presence.back(now);
         // Before any deadline is looked at.
-        let mut own: Vec<_> = self.presence.pending().into_iter().map(Command::Away).collect();
+        let ahead = working.state.away.iter().any(|away| away.to.is_ahead_of(now)).then_some(Command::ForgetAhead);
+        let mut own: Vec<_> = ahead.into_iter().chain(self.presence.pending().map(Command::Away)).collect();
         let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
@@ -230,7 +237,7 @@ impl Writer {
         if !due.checks.is_empty() {
             own.push(Command::Expire(due.checks.clone()));
         }
-        let ahead = self.some_ahead(now);
+        let ahead = if self.presence.takes_pings() { self.some_ahead(now) } else { Vec::new() };
         if !ahead.is_empty() {
             own.push(Command::BringBack(ahead));
         }
@@ -245,10 +252,6 @@ impl Writer {
         self.arm(due.checks);
         if self.shared.writable.load(Ordering::Relaxed) {
             self.presence.kept();
-            if self.shared.clock.uptime().saturating_sub(uptime) >= Duration::from_secs(Away::LEAST_SECS.unsigned_abs()) {
-                // The disk has taken its time: whoever pinged meanwhile was refused.
-                self.presence.passed(now, self.shared.clock.now());
-            }
         } else {
             self.presence.lost(now);
         }

@@ -92,6 +92,8 @@ fn embedded(address: IpAddr) -> IpAddr {
         // IPv4-mapped (RFC 4291), and IPv4-compatible, which it replaced. `::` and `::1` are themselves.
         (0, 0, 0, 0, 0, 0xffff) => v4(g, h),
         (0, 0, 0, 0, 0, 0) if (g, h) > (0, 1) => v4(g, h),
+        // IPv4-translated (RFC 2765).
+        (0, 0, 0, 0, 0xffff, 0) => v4(g, h),
         // NAT64 (RFC 6052, RFC 8215).
         (0x64, 0xff9b, 0 | 1, ..) => v4(g, h),
         // 6to4 (RFC 3056).
@@ -187,6 +189,9 @@ mod tests {
             ("::ffff:8.8.8.8", true, true, true),
             ("::ffff:0.0.0.0", false, false, false),
             ("::127.0.0.1", true, false, false),
+            ("::ffff:0:127.0.0.1", true, false, false),
+            ("::ffff:0:169.254.169.254", true, false, false),
+            ("::ffff:0:8.8.8.8", true, true, true),
             ("64:ff9b::7f00:1", true, false, false),
             ("64:ff9b::808:808", true, true, true),
             ("64:ff9b:1::a9fe:a9fe", true, false, false),

@@ -262,6 +262,9 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
     let names = fields.join(", ");
     let desc = format!("This check is paused: this release cannot read its {names}. Correct it and resume it.\n\n{}", row.desc);
     (row.desc, row.status, row.run, row.manual_resume) = (&desc, status_number(Status::Paused), None, true);
+    if let Some(Telling::Due { .. }) = telling_of(row.telling, row.telling_at) {
+        row.telling = 0;
+    }
     let error = record::corrupt::<CheckRow<'_>>(&format_args!("{names} of check {id}"));
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);

@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use overdue::clock::ManualClock;
+use overdue::domain::alert::{Away, Event, Held, Telling};
+use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::check::CheckState;
-use overdue::domain::edit::Edit;
+use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::flip::{Cause, Flip};
-use overdue::domain::ids::CheckId;
+use overdue::domain::ids::{ChannelId, CheckId, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
+use overdue::domain::project::ChannelName;
 use overdue::domain::status::Status;
-use overdue::domain::text::Seconds;
-use overdue::engine::command::Command;
+use overdue::domain::text::{Failures, Seconds};
+use overdue::engine::command::{Command, NewChannel, Outcome};
 use overdue::store::Medium;
+use uuid::Uuid;
 
-use crate::support::build::ping;
+use crate::support::build::{create_check, ping};
 use crate::support::disk::Disk;
 use crate::support::engine::{self, Engine};
 
@@ -309,4 +313,104 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
     assert!(matches!(lines.as_slice(), [line] if line.contains("100 s ahead")), "{lines:?}");
     let mut engine = started.unwrap();
     assert_eq!(told(|| wait(&mut engine, 10)), <[&str; 0]>::default());
+}
+
+fn webhook(engine: &mut Engine) -> ChannelId {
+    let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
+    let settings = ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), pairs.iter().copied()).unwrap();
+    let (uuid, name) = (Uuid::from_u128(1), ChannelName::parse("").unwrap());
+    let channel = NewChannel { uuid, project: ProjectId(1), name, settings, operator: true };
+    match engine.done(Command::CreateChannel(Box::new(channel))) {
+        Outcome::Channel(channel) => channel.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// A check that is expected every five minutes, with a minute of grace, and told to all channels.
+fn watched(engine: &mut Engine, uuid: u128) -> CheckId {
+    let seconds = |number| Some(Seconds::parse(number).unwrap());
+    let edit = Edit { channels: Some(ChannelChoice::All), timeout: seconds(300), grace: seconds(60), ..Edit::default() };
+    match engine.done(create_check(ProjectId(1), uuid, edit)) {
+        Outcome::Created(check) => check.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+fn waiting(engine: &Engine) -> Vec<Event> {
+    engine.handle.state().outbox.rows().map(|row| row.event).collect()
+}
+
+#[test]
+fn a_check_that_falls_silent_after_the_clock_once_stood_ahead_is_told_in_time() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+        engine.project(100);
+        webhook(&mut engine);
+        let id = watched(&mut engine, 7);
+        engine.done(ping(7, Kind::Success, ""));
+        step_clock(&mut engine, 120 * DAY * 1_000_000);
+        wait(&mut engine, MINUTE);
+        engine.clock.correct(engine.handle.now().plus_secs(-120 * DAY));
+        if restarts {
+            engine = restart(engine, disk.medium(), false);
+        }
+        idle(&mut engine);
+        let now = engine.handle.now();
+        assert!(engine.handle.state().away.iter().all(|away| away.from <= away.to && away.to <= now), "{restarts}");
+        wait(&mut engine, 3 * HOUR);
+        engine.done(ping(7, Kind::Success, ""));
+        let before = waiting(&engine).len();
+        wait(&mut engine, 362);
+        assert_eq!(waiting(&engine)[before..], [Event::Down], "{restarts}");
+        assert_eq!(seen(&engine, id).telling, Telling::Told);
+    }
+}
+
+#[test]
+fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
+    for cleanly in [false, true] {
+        let disk = Disk::default();
+        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING));
+        engine.project(100);
+        webhook(&mut engine);
+        watched(&mut engine, 7);
+        engine.done(ping(7, Kind::Success, ""));
+        engine.clock.correct(BEGINNING.plus_secs(DAY));
+        if cleanly {
+            engine.handle.close();
+            while engine.writer.step(false).unwrap() {}
+        } else {
+            wait(&mut engine, 20);
+            watched(&mut engine, 8);
+        }
+        drop(engine);
+        let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(1800)));
+        idle(&mut engine);
+        assert_eq!(engine.handle.state().away.last(), Some(&Away { from: BEGINNING, to: BEGINNING.plus_secs(1800) }), "{cleanly}");
+        assert_eq!(waiting(&engine), [], "{cleanly}");
+    }
+}
+
+#[test]
+fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time() {
+    let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
+    engine.project(100);
+    webhook(&mut engine);
+    let id = watched(&mut engine, 7);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(4).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    wait(&mut engine, MINUTE);
+    step_clock(&mut engine, 120 * DAY * 1_000_000);
+    let Telling::Due { at, held: Held::Failures } = seen(&engine, id).telling else { panic!("{:?}", seen(&engine, id).telling) };
+    assert!(at > BEGINNING.plus_secs(120 * DAY));
+    step_clock(&mut engine, -120 * DAY * 1_000_000);
+    wait(&mut engine, HOUR);
+    // Nothing that it missed is counted for the time of the other clock, nor twice.
+    let CheckState { telling, failures, .. } = seen(&engine, id);
+    let now = engine.handle.now();
+    assert!(matches!(telling, Telling::Due { at, .. } if at > now && at <= now.plus_secs(360)), "{telling:?}");
+    assert!(failures < 4, "{failures}");
+    wait(&mut engine, 4 * 300 + 60);
+    assert_eq!((waiting(&engine), seen(&engine, id).telling), (vec![Event::Down], Telling::Told));
 }

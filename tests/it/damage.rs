@@ -278,7 +278,7 @@ fn a_recovery_opens_nothing_but_the_same_database_with_all_that_was_acknowledged
 }
 
 /// Puts bytes in place of a row. The version byte of every row is 1 or 2.
-fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
+pub(crate) fn put_row(disk: &Disk, table: &str, key: u64, change: impl Fn(Vec<u8>) -> Vec<u8>) {
     let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
     let transaction = database.begin_write().unwrap();
     {

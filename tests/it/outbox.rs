@@ -1,17 +1,20 @@
 //! What flips put into the outbox, and what becomes of it.
 
+use std::sync::Arc;
+
 use overdue::clock::ManualClock;
-use overdue::domain::alert::{Away, Delivery, DeliveryOutcome, Event, Held, Telling};
-use overdue::domain::channel::{ChannelKind, ChannelSettings};
+use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Held, Telling};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
-use overdue::domain::project::ChannelName;
+use overdue::domain::project::{ChannelName, KeyHash, KeyLabel, Secret};
+use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, NewChannel, Outcome, Report, Sent, Unavailable};
+use overdue::engine::command::{Command, NewChannel, NewKey, Outcome, Report, Sent, Unavailable};
 use overdue::store::Medium;
 use uuid::Uuid;
 
@@ -237,9 +240,10 @@ fn deliveries_are_kept_for_thirty_days() {
     assert!(found.len() >= 30 && found.iter().all(|delivery| delivery.finished >= from), "{}", found.len());
 }
 
-fn away(engine: &mut Engine, from: i64, to: i64) {
-    let now = engine.handle.now();
-    engine.done(Command::Away(Away { from: now.plus_secs(from), to: now.plus_secs(to) }));
+/// The machine sleeps for so many seconds.
+fn sleep(engine: &mut Engine, secs: i64) {
+    engine.clock.correct(engine.handle.now().plus_secs(secs));
+    assert_eq!(engine.writer.step(false), Ok(true));
 }
 
 fn every(engine: &mut Engine, uuid: u128, period: i64, grace: i64) -> CheckId {
@@ -266,8 +270,8 @@ fn checks_whose_pings_may_have_been_lost_get_the_chance_to_report_again() {
         let id = every(&mut engine, 7, period, grace);
         engine.done(ping(7, Kind::Success, ""));
         // Nobody could ping from just before it was expected until it had been due.
-        away(&mut engine, period - 20, period + grace + 10);
-        wait(&mut engine, period + grace + 10);
+        wait(&mut engine, period - 20);
+        sleep(&mut engine, grace + 30);
         let check = engine.seen(id);
         assert_eq!(check.state.status, Status::Down, "the status is as the contract says");
         let at = engine.handle.now().plus_secs(due);
@@ -290,8 +294,8 @@ fn checks_that_report_after_an_outage_are_told_to_nobody_and_the_log_says_why() 
     for uuid in [7, 8, 9] {
         engine.done(ping(uuid, Kind::Success, ""));
     }
-    away(&mut engine, 10, 600);
-    wait(&mut engine, 600);
+    wait(&mut engine, 10);
+    sleep(&mut engine, 590);
     wait(&mut engine, 60);
     engine.done(ping(7, Kind::Success, ""));
     // A failure is news of its own, outage or not.
@@ -405,10 +409,12 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(remembered(&engine).last(), Some(&(45, 0)));
     // The machine sleeps: the clock goes on, and no time passes.
+    wait(&mut engine, 900);
     engine.clock.correct(engine.handle.now().plus_secs(3600));
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!(remembered(&engine).last(), Some(&(3600, 0)));
     // The disk takes nothing for a while.
+    wait(&mut engine, 900);
     disk.fail(Operation::Write, 0);
     assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
     for _ in 0..5 {
@@ -422,6 +428,7 @@ fn every_time_in_which_no_pings_could_be_taken_is_noticed() {
     assert_eq!(remembered(&engine).last(), Some(&(50, 0)));
     // It is remembered, sixteen of them at the most.
     for _ in 0..20 {
+        wait(&mut engine, 900);
         engine.clock.correct(engine.handle.now().plus_secs(60));
         assert_eq!(engine.writer.step(false), Ok(true));
     }
@@ -444,4 +451,293 @@ fn whoever_wants_it_is_told_at_once_after_an_outage() {
     let mut engine = Engine { handle, writer, clock };
     assert_eq!(engine.writer.step(false), Ok(true));
     assert_eq!((remembered(&engine), waiting(&engine)), (vec![], vec![(hook, id, Event::Down)]));
+}
+
+/// Another engine on the same disk, at this time.
+fn reopened(disk: &Disk, at: Moment) -> Engine {
+    let clock = ManualClock::at(at);
+    let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
+    let mut engine = Engine { handle, writer, clock };
+    (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+    engine
+}
+
+#[test]
+fn a_second_outage_gives_the_chance_to_report_once_more() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    let began = engine.handle.now();
+    for secs in [1800, 3600] {
+        drop(engine);
+        let now = began.plus_secs(secs);
+        engine = reopened(&disk, now);
+        let held = Telling::Due { at: now.plus_secs(360), held: Held::Away };
+        assert_eq!((engine.seen(id).state.telling, waiting(&engine)), (held, vec![]), "{secs}");
+    }
+    // There was no time to report between the two.
+    assert_eq!(remembered(&engine), [(3600, 0)]);
+    wait(&mut engine, 361);
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+}
+
+#[test]
+fn a_time_without_pings_is_no_further_failure() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    let began = engine.handle.now();
+    drop(engine);
+    let mut engine = reopened(&disk, began.plus_secs(3600));
+    let state = engine.seen(id).state;
+    let held = Telling::Due { at: began.plus_secs(3660), held: Held::Failures };
+    assert_eq!((state.telling, state.failures, waiting(&engine)), (held, 1, vec![]));
+    // The one that was expected when pings could be taken again may have been lost; the next one cannot.
+    wait(&mut engine, 61);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine)), (1, vec![]));
+    wait(&mut engine, 300);
+    assert_eq!(waiting(&engine), [(hook, id, Event::Down)]);
+}
+
+#[test]
+fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let schedule = Schedule::parse("5 4 * * *").ok().map(Arc::new);
+    let edit = Edit { schedule, channels: Some(ChannelChoice::All), ..Edit::default() };
+    let Outcome::Created(check) = engine.done(create_check(MAIN, 7, edit)) else { panic!() };
+    engine.done(Command::SetAlerting { check: check.id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    assert!(matches!(engine.seen(check.id).state.telling, Telling::Due { .. }));
+    let began = engine.handle.now();
+    drop(engine);
+    crate::damage::put_row(&disk, "checks", check.id.0, |row| {
+        let at = row.windows(9).position(|window| window == b"5 4 * * *").unwrap();
+        [&row[..at], b"5 4 * * X", &row[at + 9..]].concat()
+    });
+    let mut engine = reopened(&disk, began.plus_secs(5));
+    assert_eq!((engine.seen(check.id).state.status, engine.seen(check.id).state.telling), (Status::Paused, Telling::Quiet));
+    (0..3).for_each(|_| wait(&mut engine, 86_400));
+    assert_eq!((waiting(&engine), outcomes(&engine)), (vec![], vec![]));
+}
+
+#[test]
+fn the_log_says_how_a_downtime_ended_that_was_held_back() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(5).unwrap() });
+    for end in [ping(7, Kind::Success, ""), Command::Pause(id), Command::DeleteCheck(id)] {
+        engine.done(ping(7, Kind::Fail, ""));
+        engine.done(end);
+    }
+    let ends = ["it was up again before it had failed often enough in a row", "it was paused before it had failed often enough in a row"];
+    let ends = ends.into_iter().chain(["the check was deleted"]).map(|reason| (Event::Down, DeliveryOutcome::Skipped, reason.to_owned()));
+    assert_eq!(outcomes(&engine), ends.collect::<Vec<_>>());
+    let flips = finished(&engine).into_iter().map(|delivery| engine.handle.flip(delivery.flip).unwrap().unwrap().flip.to);
+    assert_eq!(flips.collect::<Vec<_>>(), [Status::Down; 3]);
+}
+
+#[test]
+fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 86_400, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(ping(7, Kind::Fail, ""));
+    let due = |engine: &Engine| match engine.seen(id).state.telling {
+        Telling::Due { at, held: Held::Failures } => at.micros_since(engine.handle.now()) / 1_000_000,
+        telling => panic!("{telling:?}"),
+    };
+    assert_eq!(due(&engine), 86_460);
+    let edit = Edit { timeout: Some(Seconds::parse(300).unwrap()), ..Edit::default() };
+    engine.done(Command::UpdateCheck(id, Box::new(edit)));
+    assert_eq!(due(&engine), 360);
+    assert!(engine.writer.covers_all_deadlines());
+    wait(&mut engine, 361);
+    assert_eq!(waiting(&engine).len(), 1);
+}
+
+#[test]
+fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
+    for command in [None, Some(false), Some(true)] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        channel(&mut engine, 1, "webhook", HOOK);
+        let [id, other] = [7, 8].map(|uuid| every(&mut engine, uuid, 300, 60));
+        engine.batch([7, 8].map(|uuid| ping(uuid, Kind::Success, "")));
+        engine.handle.close();
+        while engine.writer.step(false).unwrap() {}
+        let began = engine.handle.now();
+        drop(engine);
+        if let Some(tidies) = command {
+            let clock = ManualClock::at(began.plus_secs(1800));
+            let (handle, writer) = open(disk.medium(), &clock, |config| config.takes_pings = false).unwrap();
+            let mut engine = Engine { handle, writer, clock };
+            if tidies {
+                engine.writer.tidy().unwrap();
+            } else {
+                // One that looks at a check finds its deadline passed, in an outage.
+                engine.done(Command::SetAlerting { check: other, after: Failures::ONE });
+                (0..5).for_each(|_| wait(&mut engine, 1));
+                assert_eq!((engine.seen(id).state.status, engine.seen(other).state.status), (Status::Up, Status::Down));
+                assert!(matches!(engine.seen(other).state.telling, Telling::Due { held: Held::Away, .. }));
+                let key = NewKey { project: MAIN, secret: Secret::ReadOnly(KeyHash([7; 32])), label: KeyLabel::default(), hint: "".into() };
+                engine.done(Command::CreateKey(Box::new(key)));
+                engine.handle.close();
+                while engine.writer.step(false).unwrap() {}
+            }
+        }
+        let engine = reopened(&disk, began.plus_secs(3600));
+        let held = Telling::Due { at: began.plus_secs(3600 + 360), held: Held::Away };
+        let found = [id, other].map(|id| engine.seen(id).state.telling);
+        assert_eq!((found, waiting(&engine), remembered(&engine)), ([held; 2], vec![], vec![(3600, 0)]), "{command:?}");
+    }
+}
+
+#[test]
+fn a_process_that_was_frozen_notices_it() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.clock.pass();
+    assert_eq!(engine.writer.step(false), Ok(true));
+    wait(&mut engine, 29);
+    assert_eq!(remembered(&engine), []);
+    wait(&mut engine, 40);
+    assert_eq!(remembered(&engine), [(40, 0)]);
+    // It froze, and then the machine slept.
+    wait(&mut engine, 1);
+    engine.clock.advance_secs(1000);
+    sleep(&mut engine, 2000);
+    assert_eq!(remembered(&engine), [(3041, 0)]);
+}
+
+#[test]
+fn other_settings_let_a_disabled_channel_be_told_again() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    engine.done(Command::DisableChannel { channel: hook, reason: "410 Gone".into() });
+    let disabled = |engine: &Engine| engine.handle.state().channel(hook).unwrap().health.disabled.is_some();
+    let set = |engine: &mut Engine, pairs: &[(&str, &str)]| {
+        let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
+        let name = Some(ChannelName::parse("hook").unwrap());
+        engine.done(Command::SetChannel { channel: hook, name, settings: Some(given), maker: None });
+    };
+    set(&mut engine, HOOK);
+    assert!(disabled(&engine));
+    set(&mut engine, &[("down-url", "http://b/down")]);
+    assert!(!disabled(&engine));
+}
+
+#[test]
+fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone() {
+    for (disables, sent, wanted) in [
+        (false, Sent::Delivered, DeliveryOutcome::Delivered),
+        (true, Sent::Delivered, DeliveryOutcome::Delivered),
+        (false, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+        (true, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+    ] {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let all = numbers(&engine);
+        assert_eq!(begin(&mut engine, all.clone()).len(), 1);
+        engine.done(if disables { Command::DeleteChannel(hook) } else { Command::DeleteCheck(id) });
+        (0..3).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+        assert_eq!((waiting(&engine).len(), finished(&engine).len()), (1, 0), "{disables} {sent:?}");
+        assert!(!engine.handle.state().has_orphans(), "nothing keeps the writer busy");
+        report(&mut engine, hook, all, sent);
+        (0..2).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+        let outcomes: Vec<_> = finished(&engine).iter().map(|delivery| delivery.outcome).collect();
+        assert_eq!((waiting(&engine), outcomes), (vec![], vec![wanted]), "{disables}");
+    }
+}
+
+#[test]
+fn what_was_being_sent_when_the_server_ended_goes_with_its_check_or_channel() {
+    for disables in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        engine.done(if disables { Command::DisableChannel { channel: hook, reason: "no".into() } } else { Command::DeleteCheck(id) });
+        // Nobody begins anew what is for a channel that is disabled.
+        assert_eq!(begin(&mut engine, if disables { all.clone() } else { vec![] }), []);
+        let now = engine.handle.now();
+        drop(engine);
+        let mut engine = reopened(&disk, now);
+        assert_eq!(begin(&mut engine, all), []);
+        assert_eq!((waiting(&engine), outcomes(&engine).len()), (vec![], 1));
+    }
+}
+
+#[test]
+fn deliveries_beyond_their_number_go_as_others_come() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds { deliveries: 500, slice: 4, ..Thresholds::default() });
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    let count = |engine: &Engine| engine.handle.deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true).unwrap().len();
+    let mut most = 0;
+    for _ in 0..60 {
+        engine.batch((0..40).map(|number| ping(7, if number % 2 == 0 { Kind::Fail } else { Kind::Success }, "")));
+        most = most.max(count(&engine));
+    }
+    assert!((500..=560).contains(&most), "{most}");
+}
+
+#[test]
+fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let hook = channel(&mut engine, 1, "webhook", HOOK);
+    check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let all = numbers(&engine);
+    let version = |engine: &Engine| engine.handle.state().project(MAIN).unwrap().version;
+    for (reason, changes) in [("no answer", 1), ("500", 0), ("502", 0)] {
+        begin(&mut engine, all.clone());
+        let before = version(&engine);
+        report(&mut engine, hook, all.clone(), Sent::Later { reason: reason.into(), doubtful: false });
+        assert_eq!(version(&engine) - before, changes, "{reason}");
+        assert_eq!(&*engine.handle.state().channel(hook).unwrap().health.failing.as_ref().unwrap().1, reason);
+    }
+}
+
+#[test]
+fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let id = every(&mut engine, 7, 300, 60);
+    engine.done(Command::SetAlerting { check: id, after: Failures::parse(3).unwrap() });
+    for (secs, failures) in [(0, 1), (290, 2)] {
+        wait(&mut engine, secs);
+        engine.done(ping(7, Kind::Fail, ""));
+        assert_eq!(engine.seen(id).state.failures, failures);
+    }
+    // The first would have been followed by another after 300 s and a minute of grace, and was.
+    wait(&mut engine, 71);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine)), (2, vec![]));
+    // The next one is missing 360 s after the second.
+    wait(&mut engine, 290);
+    assert_eq!((engine.seen(id).state.failures, waiting(&engine).len()), (3, 1));
 }

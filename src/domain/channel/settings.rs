@@ -44,7 +44,7 @@ impl ChannelSettings {
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
-        Self::read(kind, pairs)?.unmasked(None)?.whole()
+        Self::read(kind, pairs)?.unmasked(None)
     }
 
     /// Settings that take the place of these. [`MASK`] as the value of a secret keeps what is stored, but only while every request

@@ -80,7 +80,7 @@ pub(super) fn hours(text: &str) -> Result<(u16, u16), &'static str> {
         };
         Some(number(hour, 24)? * 60 + number(minute, 60)?)
     };
-    let hours = text.split_once('-').and_then(|(from, to)| Some((minute(from)?, minute(to)?))).filter(|(from, to)| from != to);
+    let hours = text.split_once('-').and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
     hours.ok_or("is not a part of the day like 22:00-07:00; give two times of 24 hours with a hyphen between them")
 }
 

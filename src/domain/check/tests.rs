@@ -333,22 +333,22 @@ fn what_counts_from_a_time_ahead_counts_from_now_when_it_is_brought_back() {
     for (pinged, started, counted) in [(0, -60, [0, -60]), (4, 4, [4, 4]), (5, 4, [0, 4]), (4, 5, [4, 0]), (99_999, 99_999, [0, 0])] {
         let mut subject = Subject::new();
         subject.ping(Kind::Success, pinged).ping_rid(Kind::Start, rid(1), started);
-        assert_eq!(subject.state.is_ahead_of(at(0)), pinged.max(started) >= 5);
+        assert_eq!(subject.state.is_ahead_of(&subject.settings, at(0)), pinged.max(started) >= 5);
         subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
         let run = subject.state.run.unwrap();
         assert_eq!([subject.state.last_ping.unwrap(), run.start], counted.map(at), "{pinged} {started}");
         assert_eq!((run.rid, subject.state.status, subject.state.n_pings), (rid(1), Status::Up, 2));
-        assert!(!subject.state.is_ahead_of(at(0)));
+        assert!(!subject.state.is_ahead_of(&subject.settings, at(0)));
         let deadline = counted[1].min(counted[0] + PERIOD) + GRACE;
         assert_eq!(subject.state.deadline(&subject.settings), Some(at(deadline)));
     }
-    // Of a downtime that began ahead it is decided now whether it is told.
+    // Of a downtime that began ahead it is decided whether it is told when the next ping will be missing.
     let mut subject = Subject::new();
-    subject.ping(Kind::Fail, 99).state.telling = Telling::Due { at: at(9_999), held: Held::Failures };
+    subject.ping(Kind::Fail, 99).state.telling = Telling::Due { at: at(99_999), held: Held::Failures };
     subject.state.last_ping = Some(at(0));
-    assert!(subject.state.is_ahead_of(at(0)));
+    assert!(subject.state.is_ahead_of(&subject.settings, at(0)));
     subject.state.bring_back(&subject.settings, at(0), &mut subject.flips);
-    assert_eq!(subject.state.telling, Telling::Due { at: at(0), held: Held::Failures });
+    assert_eq!(subject.state.telling, Telling::Due { at: at(PERIOD + GRACE), held: Held::Failures });
     // What is due goes down first.
     let mut subject = Subject::new();
     subject.ping_rid(Kind::Start, rid(1), -GRACE).state.last_ping = Some(at(99));

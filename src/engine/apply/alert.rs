@@ -26,9 +26,7 @@ const MOST_INTERRUPTED: u8 = 3;
 /// Rows of a channel that is gone which are removed in one batch.
 const MOST_ORPHANS: usize = 512;
 
-/// For so many seconds after a time without pings, checks whose pings may have been lost have the chance to report again,
-const CHANCE_SECS: i64 = 15 * 60;
-/// and so many seconds if they are not expected within that.
+/// So many seconds after a time without pings it is told which checks have not reported again, unless they are expected soon.
 const AT_ONCE_SECS: i64 = 2 * 60;
 
 /// What has become of a row before it was sent, in words.
@@ -40,14 +38,14 @@ const CHANNEL_GONE: &str = "the channel was deleted";
 const INTERRUPTED: &str = "sending it ended the server three times";
 
 impl WorkingState {
-    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip. `is_over`: the
-    /// same command has changed the status again.
-    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, is_over: bool, now: Moment) {
+    /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
+    /// `previous`: the flip before it. `is_over`: the same command has changed the status again.
+    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, is_over: bool, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
-            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at) } else { None };
+            let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
             let held = if let Some(at) = away.and_then(|away| chance(check, away, now)) {
-                Some(Telling::Due { at, held: Held::Away })
+                Some(Telling::Due { at: at.max(now), held: Held::Away })
             } else if is_over && check.settings.after != Failures::ONE {
                 Some(Telling::Due { at: now, held: Held::Failures })
             } else if is_over {
@@ -60,8 +58,8 @@ impl WorkingState {
         match told {
             Telling::Told => self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now),
             Telling::Due { held, .. } => {
-                let row = self.row(ChannelId(0), check, Event::Down, flip.at, now);
-                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(), now);
+                let row = OutboxRow { flip: previous, ..self.row(ChannelId(0), check, Event::Down, flip.at, now) };
+                self.log_delivery(&row, DeliveryOutcome::Skipped, held.reason(flip.to), now);
             }
             Telling::Quiet => {}
         }
@@ -70,8 +68,14 @@ impl WorkingState {
     /// Decides again whether the downtime is told, if that is due by now.
     pub(super) fn tell_if_due(&mut self, check: &mut Check, now: Moment) {
         let Telling::Due { at, held } = check.state.telling else { return };
-        if at <= now && held == Held::Failures {
-            // One more ping is missing. After an outage of our own it is asked once more only.
+        if check.state.status != Status::Down {
+            // It was put aside.
+            check.state.telling = Telling::Quiet;
+            return;
+        }
+        let away = if at <= now { self.was_away(check, at, now) } else { None };
+        if at <= now && held == Held::Failures && away.is_none() && check.state.misses_ping(&check.settings, now) {
+            // It cannot have been lost.
             check.state.note_missed();
         }
         let now_or_never = match held {
@@ -79,7 +83,11 @@ impl WorkingState {
             Held::Away => check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail),
             Held::Failures => check.state.failures >= u16::from(check.settings.after.get()),
         };
-        if at <= now || now_or_never {
+        // No pings could be taken again, when it had the chance to report.
+        let again = away.filter(|_| held == Held::Away && !now_or_never).and_then(|away| chance(check, away, now));
+        if let Some(at) = again.filter(|again| *again > at) {
+            check.state.telling = Telling::Due { at, held };
+        } else if at <= now || now_or_never {
             let held = Self::too_few_failures(check, now);
             self.tell_unless(held, check, check.state.changed, now);
         }
@@ -98,19 +106,18 @@ impl WorkingState {
         if check.state.failures >= u16::from(check.settings.after.get()) {
             return None;
         }
-        let from = check.state.last_ping.unwrap_or(check.state.changed);
-        check.settings.missed_after(from, now).map(|at| Telling::Due { at, held: Held::Failures })
+        check.settings.missed_after(check.state.last_sign(), now).map(|at| Telling::Due { at, held: Held::Failures })
     }
 
     /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
-    fn was_away(&self, check: &Check, deadline: Moment) -> Option<Away> {
+    fn was_away(&self, check: &Check, deadline: Moment, now: Moment) -> Option<Away> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
-        self.state.away.iter().rev().find(|away| away.touches(expected, deadline)).copied()
+        self.state.away.iter().rev().filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
     }
 
     fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
-        let away = event == Event::Down && is_silent && self.was_away(check, at).is_some();
+        let away = event == Event::Down && is_silent && self.was_away(check, at, now).is_some();
         for channel in self.audience(check, event).into_values() {
             let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
             self.queue(&channel, row, now);
@@ -129,10 +136,18 @@ impl WorkingState {
 
     /// No pings could be taken for a while.
     pub(super) fn note_away(&mut self, away: Away) -> Outcome {
-        let known = self.state.away.iter().copied();
-        let surplus = (known.len() + 1).saturating_sub(Away::MOST);
-        let all: Arc<[Away]> = known.skip(surplus).chain([away]).collect();
-        self.change(Change::Away(all));
+        let mut all = self.state.away.to_vec();
+        let joined = all.pop_if(|last| last.joined(away).is_some()).and_then(|last| last.joined(away));
+        all.push(joined.unwrap_or(away));
+        let surplus = all.len().saturating_sub(Away::MOST);
+        self.change(Change::Away(all.into_iter().skip(surplus).collect()));
+        Outcome::Done
+    }
+
+    /// What was noted while the clock stood ahead is over by now.
+    pub(super) fn forget_ahead(&mut self, now: Moment) -> Outcome {
+        let past = self.state.away.iter().filter_map(|away| away.until(now)).collect();
+        self.change(Change::Away(past));
         Outcome::Done
     }
 
@@ -181,11 +196,16 @@ impl WorkingState {
         self.change(Change::Queued(Arc::new(row)));
     }
 
-    /// What waits about a check that goes, goes with it. Those who keep incidents open and were told that it is down are told that it is
+    /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it is down are told that it is
     /// over.
     pub(super) fn untell(&mut self, check: &Check, now: Moment) {
-        for row in self.state.outbox.of_check(check.id).cloned().collect::<Vec<_>>() {
+        let outbox = &self.state.outbox;
+        for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
             self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+        }
+        if let Telling::Due { .. } = check.state.telling {
+            let row = self.row(ChannelId(0), check, Event::Down, check.state.changed, now);
+            self.log_delivery(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
         }
         if check.state.telling == Telling::Told {
             let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
@@ -196,16 +216,26 @@ impl WorkingState {
         }
     }
 
+    /// Whether the check of a row was deleted while it was being sent. It is sent no more, unless it says just that.
+    fn lacks_check(&self, row: &OutboxRow) -> bool {
+        row.gone.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
+    }
+
     /// Attempts begin: whatever happens from here on, it is known that they may have arrived. Answers those that are still to be sent.
     pub(super) fn begin_deliveries(&mut self, numbers: Vec<DeliveryNumber>, now: Moment) -> Outcome {
         let mut begun = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let Some(row) = self.state.outbox.get(number) else { continue };
+            // What is for a channel that is gone or disabled is removed in a moment.
+            let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
             let mut row = OutboxRow::clone(row);
             if row.begun.is_some() {
                 // An earlier attempt was never reported: the server ended.
                 row.interrupted = row.interrupted.saturating_add(1);
                 row.doubtful = true;
+            }
+            if self.lacks_check(&row) {
+                self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                continue;
             }
             if row.interrupted >= MOST_INTERRUPTED {
                 self.finish(&row, DeliveryOutcome::Failed, INTERRUPTED, now);
@@ -232,6 +262,10 @@ impl WorkingState {
                 Sent::Failed(reason) | Sent::Closed(reason) => (DeliveryOutcome::Failed, &**reason),
                 Sent::Later { reason, doubtful } => {
                     for row in rows {
+                        if self.lacks_check(&row) {
+                            self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                            continue;
+                        }
                         let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
                         self.change(Change::Queued(Arc::new(row)));
                     }
@@ -278,7 +312,8 @@ impl WorkingState {
     pub(super) fn log_test(&mut self, channel: ChannelId, failed: Option<&str>, status: u16, now: Moment) -> Applied {
         self.state.channel(channel).ok_or(Refusal::NotFound)?;
         let number = self.next_delivery();
-        let (check, flip, outcome) = (CheckId(0), FlipNumber(0), DeliveryOutcome::Delivered);
+        let (check, flip) = (CheckId(0), FlipNumber(0));
+        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
         let (event, attempts, reason, told_with) = (Event::Test, 1, failed.unwrap_or_default(), None);
         let delivery = Delivery {
             number,
@@ -294,8 +329,7 @@ impl WorkingState {
             reason: Delivery::reason(reason),
             told_with,
         };
-        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
-        self.effects.deliveries.push(Delivery { outcome, ..delivery });
+        self.effects.deliveries.push(delivery);
         if failed.is_none() {
             self.note_health(channel, |health| *health = ChannelHealth::default());
         }
@@ -354,18 +388,18 @@ impl WorkingState {
 /// When a check whose ping may have been lost is looked at again: when it has had the chance to report once more, if that is soon.
 /// `None`: the time without pings is long enough ago that what came since counts.
 fn chance(check: &Check, away: Away, now: Moment) -> Option<Moment> {
-    if now >= away.to.plus_secs(CHANCE_SECS) {
+    let end = away.to.plus_secs(Away::CHANCE_SECS);
+    if now >= end {
         return None;
     }
-    let from = check.state.last_ping.unwrap_or(check.state.changed);
+    let from = check.state.last_sign();
     let expected = if check.settings.schedule.is_some() {
         check.settings.expected_after(away.to)
     } else {
         Some(away.to.plus_secs(check.settings.timeout.get()))
     };
     let chance = expected.filter(|_| from <= away.to).map(|expected| expected.plus_secs(check.settings.grace.get()));
-    let soon = chance.filter(|chance| *chance < away.to.plus_secs(CHANCE_SECS));
-    Some(soon.unwrap_or(away.to.plus_secs(AT_ONCE_SECS)).max(now))
+    Some(chance.filter(|chance| *chance < end).unwrap_or(away.to.plus_secs(AT_ONCE_SECS)))
 }
 
 fn delivery(row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) -> Delivery {

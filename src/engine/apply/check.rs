@@ -110,7 +110,7 @@ impl WorkingState {
     pub(super) fn bring_back(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
         for id in ids {
             let Ok(mut check) = self.existing(*id) else { continue };
-            if check.state.is_ahead_of(now) {
+            if check.state.is_ahead_of(&check.settings, now) {
                 let mut flips = Vec::new();
                 check.state.bring_back(&check.settings, now, &mut flips);
                 self.put_check(check, &flips, now);

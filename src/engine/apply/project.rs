@@ -110,9 +110,12 @@ impl WorkingState {
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
             let settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
-            if let Some(maker) = maker.filter(|_| settings != channel.settings) {
-                settings.allowed_by(maker).map_err(Refusal::Settings)?;
-                channel.operator = maker == Maker::Operator;
+            if settings != channel.settings {
+                if let Some(maker) = maker {
+                    settings.allowed_by(maker).map_err(Refusal::Settings)?;
+                    channel.operator = maker == Maker::Operator;
+                }
+                // What sending with the old ones has shown says nothing of the new ones.
                 channel.health = ChannelHealth::default();
             }
             channel.settings = settings;

@@ -22,14 +22,27 @@ pub(super) struct Presence {
     told: Option<Duration>,
     /// Whether such times count at all.
     counts: bool,
+    /// Whether pings are taken at all.
+    takes_pings: bool,
 }
 
 impl Presence {
     /// A start at this reading of the clock, with a file in which something happened last at `last`. `counts`: whether times without pings are kept.
     pub(super) fn new(last: Option<Moment>, Reading { now, uptime }: Reading, counts: bool) -> Self {
-        let mut presence = Self { since: last, pending: None, started: uptime, told: None, counts };
+        let mut presence = Self { since: last, pending: None, started: uptime, told: None, counts, takes_pings: true };
         presence.back(now);
         presence
+    }
+
+    /// This process takes no pings: nothing is kept, and the file is told nothing. The time without pings up to its start.
+    pub(super) fn leave(&mut self) -> Option<Away> {
+        (self.counts, self.takes_pings) = (false, false);
+        self.pending.take()
+    }
+
+    /// Whether pings are taken at all.
+    pub(super) fn takes_pings(&self) -> bool {
+        self.takes_pings
     }
 
     /// Pings cannot be taken, at least since `now`.
@@ -47,9 +60,21 @@ impl Presence {
     /// They could not be taken between two moments.
     pub(super) fn passed(&mut self, from: Moment, to: Moment) {
         if self.counts && to.micros_since(from) >= Away::LEAST_SECS * MICROS {
-            let pending = self.pending.get_or_insert(Away { from, to });
-            *pending = Away { from: pending.from.min(from), to: pending.to.max(to) };
+            let away = Away { from, to };
+            self.pending = Some(self.pending.map_or(away, |pending| Away { from: pending.from.min(from), to: pending.to.max(to) }));
         }
+    }
+
+    /// The clock has gone so many microseconds further than the time that passed, to `now`.
+    pub(super) fn stepped(&mut self, step: i64, now: Moment) {
+        if step > 0 {
+            return self.passed(now.plus_micros(-step), now);
+        }
+        // What lies ahead now was noted by the clock that stood ahead.
+        self.since = self.since.map(|since| if since > now { since.plus_micros(step).min(now) } else { since });
+        self.pending = self.pending.and_then(|away| away.until(now));
+        // So may what the file was told.
+        self.told = None;
     }
 
     /// A time without pings that is to be kept now.
@@ -66,6 +91,7 @@ impl Presence {
     /// for so long.
     pub(super) fn is_due(&self, uptime: Duration, written_anyway: bool) -> bool {
         match self.told {
+            _ if !self.takes_pings => false,
             Some(told) if written_anyway => uptime >= told + OFTEN,
             None if written_anyway => true,
             told => uptime >= told.unwrap_or(self.started) + AT_LEAST,
@@ -107,6 +133,20 @@ mod tests {
         presence.passed(at(60), at(100));
         assert_eq!(presence.pending(), Some(Away { from: at(10), to: at(100) }));
         presence.kept();
+        assert_eq!(presence.pending(), None);
+    }
+
+    #[test]
+    fn an_outage_goes_on_when_the_clock_is_set_back_meanwhile() {
+        let mut presence = start(None, true);
+        presence.lost(at(3600));
+        presence.stepped(-3600 * MICROS, at(20));
+        presence.back(at(60));
+        assert_eq!(presence.pending(), Some(Away { from: at(0), to: at(60) }));
+        // What was noted and not kept yet is no longer ahead.
+        presence.stepped(-40 * MICROS, at(20));
+        assert_eq!(presence.pending(), Some(Away { from: at(0), to: at(20) }));
+        presence.stepped(-40 * MICROS, at(-20));
         assert_eq!(presence.pending(), None);
     }
 

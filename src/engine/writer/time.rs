@@ -36,8 +36,13 @@ impl Writer {
     /// Looks whether the clock was set, and tells it.
     pub(super) fn look_at_clock(&mut self) {
         let reading = self.shared.clock.reading();
-        let Some(step) = self.steps.look(reading) else { return };
-        self.presence.passed(reading.now.plus_micros(-step), reading.now);
+        let (passed, step) = self.steps.look(reading);
+        if self.shared.clock.is_system() {
+            // The writer looks at least once a second, unless the process was frozen or the disk has taken its time.
+            self.presence.passed(reading.now.plus_micros(-passed.saturating_add(step.unwrap_or(0).max(0))), reading.now);
+        }
+        let Some(step) = step else { return };
+        self.presence.stepped(step, reading.now);
         let secs = (step / MICROS).unsigned_abs();
         if step > 0 {
             tracing::warn!(
@@ -71,7 +76,7 @@ impl Writer {
             return Vec::new();
         }
         let Memory { working, ahead, more_due, .. } = &mut self.memory;
-        let all = || working.state.checks().filter(|check| check.state.is_ahead_of(now)).map(|check| check.id).collect();
+        let all = || working.state.checks().filter(|check| check.state.is_ahead_of(&check.settings, now)).map(|check| check.id).collect();
         let ahead = ahead.get_or_insert_with(all);
         let some = ahead.split_off(ahead.len().saturating_sub(MOST_EXPIRED));
         *more_due |= !ahead.is_empty();

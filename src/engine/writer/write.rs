@@ -57,6 +57,7 @@ impl Writer {
             let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
             let appended = (working.effects.pings.len() as u64, bytes);
             housekeeping.appended(appended);
+            housekeeping.delivered(working.effects.deliveries.len() as u64);
             let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, now)?;
             // A look that finds nothing to write costs no commit.
             let alive = presence.is_due(uptime, cleaned || !working.effects.is_empty());
@@ -86,7 +87,9 @@ impl Writer {
         caught(|| {
             let batch = store.batch()?;
             housekeeping.checkpoint_whole(&batch, &working.state, self.newest())?;
-            batch.set_mark(Mark::Alive, now.micros().max(0).unsigned_abs())?;
+            if self.presence.takes_pings() {
+                batch.set_mark(Mark::Alive, now.micros().max(0).unsigned_abs())?;
+            }
             batch.commit()
         })
     }

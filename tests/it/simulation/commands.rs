@@ -11,7 +11,7 @@ use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::{BadgeSecret, ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
-use overdue::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
+use overdue::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
 use uuid::Uuid;
 
@@ -61,6 +61,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
         85..93 => Command::DeleteCheck(check(dice, model)),
         93 => Command::Expire((0..dice.below(5)).map(|_| check(dice, model)).collect()),
         94 => Command::BringBack((0..dice.below(5)).map(|_| check(dice, model)).collect()),
+        95 => Command::SetAlerting { check: check(dice, model), after: Failures::parse(dice.pick(&[1, 1, 1, 2, 4])).unwrap() },
         _ => admin(dice, model),
     }
 }

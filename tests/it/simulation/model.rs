@@ -8,7 +8,7 @@ use overdue::domain::channel::ChannelSettings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
-use overdue::domain::text::Description;
+use overdue::domain::text::{Description, Failures};
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use overdue::engine::state::State;
 use uuid::Uuid;
@@ -54,6 +54,8 @@ pub(crate) struct Check {
     created: i64,
     first_rules: Rules,
     history: Vec<(i64, Event)>,
+    /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
+    pub(crate) patient: bool,
     /// Pings up to this number were once beyond the log limit.
     pub(crate) lost: u64,
 }
@@ -286,10 +288,17 @@ impl Model {
                 }
                 Ok(Answered::Assigned(count))
             }
-            Command::BeginDeliveries(_) | Command::ReportDeliveries(_) | Command::RetryDelivery { .. } | Command::Away(_) => {
-                Ok(Answered::Done)
+            Command::BeginDeliveries(_)
+            | Command::ReportDeliveries(_)
+            | Command::RetryDelivery { .. }
+            | Command::Away(_)
+            | Command::ForgetAhead => Ok(Answered::Done),
+            Command::SetAlerting { check: id, after } => {
+                let check = self.check(id.0)?;
+                check.settle(now);
+                check.patient |= *after != Failures::ONE;
+                Ok(Answered::Check(id.0))
             }
-            Command::SetAlerting { check, .. } => self.check(check.0).map(|_| Answered::Check(check.0)),
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
                 for check in self.checks.values_mut() {
@@ -450,8 +459,18 @@ impl Model {
             default_fail: false,
         };
         let labels = Labels::default();
-        let mut check =
-            Check { names, project, labels, timeout: 86_400, rules, created: now, first_rules: rules, history: Vec::new(), lost: 0 };
+        let mut check = Check {
+            names,
+            project,
+            labels,
+            timeout: 86_400,
+            rules,
+            created: now,
+            first_rules: rules,
+            history: Vec::new(),
+            patient: false,
+            lost: 0,
+        };
         self.edit(&mut check, edit)?;
         check.first_rules = check.rules;
         let id = self.id();

@@ -98,7 +98,8 @@ impl Followed {
             let last = check.state.last_flip;
             let (seen, told) = self.seen.insert(check.id, (last, check.state.telling)).unwrap_or((FlipNumber(0), Telling::Quiet));
             same!(check.state.telling != Telling::Quiet, check.state.status == Status::Down, "whether check {} was told", check.id.0);
-            if last > seen && sure && !matches!(check.state.telling, Telling::Due { .. }) {
+            let was_held = matches!(told, Telling::Due { .. }) && check.state.telling == Telling::Told;
+            if (last > seen || was_held) && sure && !matches!(check.state.telling, Telling::Due { .. }) {
                 let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else { continue };
                 let event = match (logged.flip.from, logged.flip.to) {
                     (_, Status::Down) => Event::Down,

@@ -52,6 +52,11 @@ impl Steps {
         confirmed && !std::mem::replace(&mut self.brought_back, confirmed)
     }
 
+    /// Whether nothing waits from a time ahead of the clock any more.
+    pub(crate) fn is_right(&self) -> bool {
+        self.brought_back
+    }
+
     /// The engine has read its memory anew: it forgets what is not on the disk.
     pub(crate) fn forget(&mut self) {
         self.brought_back = false;

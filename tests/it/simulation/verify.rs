@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use overdue::domain::check::Check;
+use overdue::domain::alert::{Away, Held, OutboxRow, Telling};
+use overdue::domain::check::{Check, CheckState};
+use overdue::domain::ids::CheckId;
 use overdue::domain::moment::Moment;
 use overdue::domain::outcomes::RunOutcome;
 use overdue::engine::Handle;
 
 use super::model::{self, Labels, Model};
-use super::story::{Entry, Period, Story};
+use super::story::{Entry, Period, STEP, Story};
 
 /// Fails with the sentence that says what differs.
 macro_rules! same {
@@ -68,7 +70,7 @@ pub(crate) fn check(check: &Check, expected: &model::Check, now: i64) -> Result<
     same!(names, (expected.project, expected.names.uuid, expected.names.badge), "names of check {id}");
     settings(check, expected).map_err(|difference| format!("check {id}: {difference}"))?;
     let story = expected.story();
-    life(check, &story, now).map_err(|difference| format!("check {id}: {difference}"))?;
+    life(check, &story, expected.patient, now).map_err(|difference| format!("check {id}: {difference}"))?;
     Ok(story)
 }
 
@@ -102,7 +104,7 @@ fn settings(check: &Check, expected: &model::Check) -> Verdict {
     Ok(())
 }
 
-fn life(check: &Check, story: &Story, now: i64) -> Verdict {
+fn life(check: &Check, story: &Story, patient: bool, now: i64) -> Verdict {
     let state = &check.state;
     same!(state.n_pings, story.log.len() as u64, "n_pings");
     same!(state.status, story.status, "stored status");
@@ -112,7 +114,8 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
     let newest: Vec<_> = story.outcomes.iter().rev().copied().take(32).collect();
     same!(state.outcomes.newest_first().collect::<Vec<_>>(), newest, "outcomes");
     let failures = story.outcomes.iter().rev().take_while(|outcome| **outcome != RunOutcome::Success).count();
-    same!(usize::from(state.failures), failures, "failures since the last success");
+    let further = usize::from(state.failures).saturating_sub(failures);
+    same!((usize::from(state.failures) - further, further > 0 && !patient), (failures, false), "failures since the last success");
     same!(state.next_ping().map(Moment::micros), story.next_ping(), "next_ping");
     same!(state.deadline(&check.settings).map(Moment::micros), story.deadline(), "deadline");
     for later in [0, 1, 60, 3600, 100_000, 40_000_000] {
@@ -120,6 +123,46 @@ fn life(check: &Check, story: &Story, now: i64) -> Verdict {
         same!(state.visible_status(&check.settings, Moment::from_micros(at)), story.shown(at), "status {later} s later");
     }
     Ok(())
+}
+
+/// When it is decided again whether downtimes are told lies no further ahead than one more ping may be missing, or lost.
+pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
+    let state = handle.state();
+    for expected in model.checks.values() {
+        let Some(check) = state.check_by_uuid(expected.names.uuid) else { continue };
+        let period = match expected.rules.period {
+            Period::Seconds(seconds) => seconds,
+            Period::EveryFiveMinutes => 300,
+            Period::AtThree | Period::Over => 86_400,
+        };
+        let longest = match check.state.telling {
+            Telling::Due { held: Held::Away, .. } => 15 * 60,
+            Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
+            Telling::Quiet | Telling::Told => continue,
+        };
+        let Telling::Due { at, .. } = check.state.telling else { continue };
+        same!(at.micros() - now < longest * 1_000_000 + STEP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
+    }
+    Ok(())
+}
+
+/// All that a start has to find again.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Kept {
+    checks: Vec<(CheckId, CheckState)>,
+    outbox: Vec<OutboxRow>,
+    away: Vec<Away>,
+}
+
+impl Kept {
+    pub(crate) fn of(handle: &Handle) -> Self {
+        let state = handle.state();
+        Self {
+            checks: state.checks().map(|check| (check.id, check.state)).collect(),
+            outbox: state.outbox.rows().map(|row| OutboxRow::clone(row)).collect(),
+            away: state.away.to_vec(),
+        }
+    }
 }
 
 /// Compares all that is in memory and in the file. `pruned_at` is the latest time at which anything may have been pruned.

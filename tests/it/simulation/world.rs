@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use overdue::clock::{Clock, ManualClock};
+use overdue::domain::alert::Telling;
 use overdue::domain::ids::{Arrival, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::project::{KeyHash, KeyLabel, Secret};
+use overdue::domain::status::Status;
 use overdue::engine::command::{Command, NewKey, Outcome, Refusal, Unavailable};
 use overdue::engine::{Handle, Thresholds, Writer};
 use overdue::random::Random;
@@ -121,6 +123,7 @@ impl World {
             sweep_bytes: dice.pick(&[1, 50, 1 << 20]),
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
+            ..Thresholds::default()
         };
         let (engine, followed, steps) = (None, Followed::default(), Steps::from(BEGINNING * SECOND));
         let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, tally };
@@ -156,6 +159,17 @@ impl World {
     pub(crate) fn finish(&mut self) -> Verdict {
         self.stop_and_start()?;
         self.tally.told = self.followed.told;
+        // Nothing happens for so long that each check has missed as many pings as it may.
+        for _ in 0..6 {
+            self.clock.advance_secs(3 * 365 * DAY as i64);
+            for _ in 0..3 {
+                same!(self.engine().1.step(false), Ok(true), "a step in a quiet time");
+            }
+        }
+        let state = self.engine().0.state();
+        let down = state.checks().filter(|check| check.state.status == Status::Down);
+        let untold: Vec<_> = down.filter(|check| check.state.telling != Telling::Told).map(|check| (check.id, check.state)).collect();
+        same!(untold, [], "checks that are down and not told");
         Ok(())
     }
 
@@ -321,6 +335,9 @@ impl World {
         same!(handle.is_writable(), true, "whether the engine can write");
         self.model.believe(&handle.state());
         verify::everything(&self.model, handle, now, pruned_at)?;
+        if self.steps.is_right() {
+            verify::soon(&self.model, handle, now)?;
+        }
         self.followed.verify(handle, pruned_at)
     }
 
@@ -389,6 +406,7 @@ impl World {
             steps += 1;
             same!(steps < 10_000, true, "whether the writer comes to an end");
         }
+        let kept = verify::Kept::of(&handle);
         drop((handle, writer));
         // What a clean stop leaves needs no replay, and no further sync.
         self.disk.power_off();
@@ -407,6 +425,7 @@ impl World {
         drop(store);
         self.move_clock();
         self.open()?;
+        same!(verify::Kept::of(&self.engine().0), kept, "what a start after a clean stop finds");
         self.witness(true)
     }
 
@@ -464,6 +483,8 @@ impl World {
 
     /// Lets the power go for a moment, and sometimes again.
     fn power_on(&mut self) -> Verdict {
+        // What was answered is what is found, unless something was not answered.
+        let kept = self.engine.as_ref().filter(|_| self.in_doubt.is_none()).map(|(handle, _)| verify::Kept::of(handle));
         loop {
             self.tally.cuts += 1;
             self.disk.power_off();
@@ -477,6 +498,9 @@ impl World {
             let _ = self.open();
         }
         self.open()?;
+        if let Some(kept) = kept {
+            same!(verify::Kept::of(&self.engine().0), kept, "what a start after a power cut finds");
+        }
         self.witness(true)
     }
 }
