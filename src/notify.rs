@@ -143,8 +143,24 @@ impl Notifier {
                 self.report().await;
             }
         };
-        // What is let go of is known to have begun: the next start sends it again, and says so.
-        let _ = timeout(STOP_TIME, finishing).await;
+        if timeout(STOP_TIME, finishing).await.is_err() {
+            // What is let go of is sent again by the next start, and says so.
+            self.let_go().await;
+        }
+    }
+
+    /// Reports that nobody will learn what has come of the messages under way.
+    async fn let_go(&mut self) {
+        let ids: Vec<_> = self.jobs.drain().map(|(_, id)| id).collect();
+        for id in ids {
+            if let Some(channel) = self.plan.channel_of(id) {
+                let now = self.now();
+                let rules = Rules::of(&channel, &self.sender.zone, now.wall);
+                let reports = self.plan.done(id, Done::failed(""), &rules, now, self.handle.random());
+                self.unreported.push((id, reports));
+            }
+        }
+        self.report().await;
     }
 
     /// Reports, chooses and begins; how long there is nothing to do then.

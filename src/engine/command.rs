@@ -286,7 +286,7 @@ pub enum Sent {
     Closed(Box<str>),
     /// It is to be sent again.
     Later {
-        /// What went wrong.
+        /// What went wrong; empty: nothing that the channel has to do with.
         reason: Box<str>,
         /// The request had gone out, so it may have arrived.
         doubtful: bool,

@@ -229,8 +229,8 @@ impl WorkingState {
             let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
             let mut row = OutboxRow::clone(row);
             if row.begun.is_some() {
-                // An earlier attempt was never reported: the server ended.
-                row.interrupted = row.interrupted.saturating_add(1);
+                // An earlier attempt was never reported. If this process has not begun it, the server ended meanwhile.
+                row.interrupted = row.interrupted.saturating_add(u8::from(!self.state.outbox.is_sending(number)));
                 row.doubtful = true;
             }
             if self.lacks_check(&row) {
@@ -268,6 +268,10 @@ impl WorkingState {
                         }
                         let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
                         self.change(Change::Queued(Arc::new(row)));
+                    }
+                    if reason.is_empty() {
+                        // It says nothing about the channel.
+                        continue;
                     }
                     self.note_health(channel, |health| {
                         let since = health.failing.as_ref().map_or(now, |(since, _)| *since);

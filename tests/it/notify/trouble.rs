@@ -1,0 +1,108 @@
+//! What is told besides flips: what is still down, trouble of our own, and that the server lives; and what a stop leaves.
+
+use super::*;
+
+#[tokio::test]
+async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("repeat-most", "2")]).await;
+    for (uuid, name) in [(7, "Nightly backup"), (8, "db-dump")] {
+        site.check(uuid, name).await;
+    }
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    // The first look found it down, and counts from there.
+    site.clock.advance_secs(16);
+    for (round, secs) in [(2, 3600), (3, 3600)] {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(receiver.seen().len(), round - 1);
+        site.clock.advance_secs(secs);
+        let seen = receiver.wait_for(round).await;
+        let message: serde_json::Value = serde_json::from_str(seen[round - 1].text()).unwrap();
+        let title = message["title"].as_str().unwrap();
+        assert!(title.contains("still down") && !message.to_string().contains("db-dump"), "{message}");
+        site.deliveries(round).await;
+    }
+    // Twice was asked for. When it is up, nobody is reminded.
+    site.clock.advance_secs(3601);
+    site.ping(7, Kind::Success, "").await;
+    receiver.wait_for(4).await;
+    site.clock.advance_secs(7300);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(receiver.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
+    let receiver = Receiver::start([Act::status(200)]).await;
+    let disk = Disk::default();
+    let heartbeat = notify::Heartbeat { url: receiver.url("/ping/watch"), every: Duration::from_millis(20) };
+    let site = Site::start_with(disk.medium(), Moment::from_secs(1_800_000_000), |_| (), Some(heartbeat));
+    let seen = receiver.wait_for(3).await;
+    assert_eq!((seen[0].method.as_str(), seen[0].target.as_str()), ("GET", "/ping/watch"));
+    disk.fail(Operation::Write, 0);
+    let failed = site.handle.call(create_project(&Random::seeded(2), "Home", 100)).await;
+    assert!(failed.is_err());
+    // One may be under way.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let count = receiver.seen().len();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(receiver.seen().len(), count);
+    disk.heal();
+    receiver.wait_for(count + 2).await;
+}
+
+#[tokio::test]
+async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
+    let disk = Disk::default();
+    let site = Site::start_on(disk.medium(), Moment::from_secs(1_800_000_000), |_| ());
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    let (broken, phone) = (Receiver::start([Act::status(500)]).await, Receiver::start([Act::status(200)]).await);
+    let hook = webhook(&site, &broken).await;
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up")]).await;
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "").await;
+    site.failed(hook).await;
+    site.clock.advance_secs(3601);
+    let title = |seen: &crate::support::receiver::Seen| {
+        let message: serde_json::Value = serde_json::from_str(seen.text()).unwrap();
+        message["title"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(title(&phone.wait_for(1).await[0]), "The channel webhook does not work");
+    // Once, until it is over.
+    for _ in 0..5 {
+        site.clock.advance_secs(16);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    disk.fail(Operation::Write, 0);
+    assert!(site.handle.call(create_project(&Random::seeded(3), "Other", 100)).await.is_err());
+    // One look finds it, one finds that it has lasted.
+    for secs in [16, 61] {
+        site.clock.advance_secs(secs);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(title(&phone.wait_for(2).await[1]), "overdue takes no pings");
+    disk.heal();
+    site.until(|| site.handle.is_writable()).await;
+    site.clock.advance_secs(16);
+    assert_eq!(title(&phone.wait_for(3).await[2]), "overdue takes pings again");
+}
+
+#[tokio::test]
+async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
+    let disk = Disk::default();
+    let silent = Receiver::start([Act::Silence]).await;
+    let site = Site::start_on(disk.medium(), Moment::from_secs(1_800_000_000), |_| ());
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    let channel = webhook(&site, &silent).await;
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "").await;
+    silent.wait_for(1).await;
+    let handle = site.handle.clone();
+    let seen = || handle.state().outbox.rows().map(|row| (row.attempts, row.begun, row.interrupted, row.doubtful)).collect::<Vec<_>>();
+    assert!(matches!(seen()[..], [(1, Some(_), 0, false)]), "{:?}", seen());
+    site.stop_but_write().await;
+    assert_eq!(seen(), [(1, None, 0, true)]);
+    assert_eq!(handle.state().channel(channel).unwrap().health, Default::default());
+    handle.close();
+}
