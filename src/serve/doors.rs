@@ -1,8 +1,10 @@
 //! The doors of a server. All of them listen before the first is served. So a start works as a whole, or fails and says why.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -14,6 +16,10 @@ use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 use crate::http::{self, BaseUrl, BaseUrlError};
 use crate::smtp::{self, Certificate};
+
+/// Connections that may wait to be accepted. Beyond it a client tries again after a second. The system may hold the number down
+/// (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
 
 /// A listener with the address that it has, port 0 replaced.
 type Bound = (TcpListener, SocketAddr);
@@ -29,7 +35,7 @@ pub(super) struct Doors {
 impl Doors {
     /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
     pub(super) async fn bind(config: &Config) -> Result<Self, ServeError> {
-        let http = bind("--listen", &config.listen).await?;
+        let http = bind("--listen", &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
             None => {
@@ -48,7 +54,7 @@ impl Doors {
             Some(Mail { listen, domain, certificate }) => {
                 let read = |files: &CertificateFiles| Certificate::read(&files.chain, &files.key);
                 let certificate = certificate.as_ref().map(read).transpose().map_err(ServeError::Certificate)?;
-                Some((bind("--smtp-listen", listen).await?, smtp::Config { domain: domain.clone(), certificate }))
+                Some((bind("--smtp-listen", listen)?, smtp::Config { domain: domain.clone(), certificate }))
             }
             None => None,
         };
@@ -87,15 +93,26 @@ impl Doors {
 }
 
 /// Listens on the addresses of a flag.
-async fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<Bound>, ServeError> {
+fn bind(flag: &'static str, addresses: &[SocketAddr]) -> Result<Vec<Bound>, ServeError> {
     let mut listeners = Vec::new();
     for address in addresses {
         let told = |error| ServeError::Listen(flag, *address, error);
-        let listener = TcpListener::bind(address).await.map_err(told)?;
+        let listener = open(*address).map_err(told)?;
         let bound = listener.local_addr().map_err(told)?;
         listeners.push((listener, bound));
     }
     Ok(listeners)
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart does not wait until old connections are forgotten. On Windows it would mean that another may listen, too.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// The URL of the first address; `localhost` for an address that stands for all addresses of the machine.
@@ -106,7 +123,24 @@ fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_burst_of_connections_waits_to_be_accepted() {
+        let most: usize = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+        let (_listener, address) = bind("--listen", &["127.0.0.1:0".parse().unwrap()]).unwrap().pop().unwrap();
+        let mut waiting = Vec::new();
+        for number in 0..most.min(400) {
+            let connected = timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
+            waiting.push(connected.unwrap_or_else(|_| panic!("number {number} waits")).unwrap());
+        }
+    }
 
     #[test]
     fn the_base_url_follows_from_the_first_address() {
