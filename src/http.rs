@@ -4,6 +4,8 @@ pub mod api;
 mod badge;
 mod body;
 mod client;
+mod head;
+mod line;
 mod outgoing;
 mod ping;
 mod places;
@@ -31,9 +33,12 @@ use crate::blocking_threads::BlockingThreads;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
 pub use api::shown_checks;
+use body::Arriving;
 use client::Client;
+use head::{Head, HeadBudget, Reading};
+use line::{Line, Waits};
 use outgoing::Outgoing;
-use places::{Line, Places};
+use places::Places;
 use reply::{Fault, Reply};
 pub use request::{BaseUrl, BaseUrlError};
 use route::Route;
@@ -68,8 +73,8 @@ impl ApiRate {
     pub const UNLIMITED: Self = Self { per_minute: 0, burst: 0 };
 }
 
-/// Connections at the same time. When there are as many, an idle one is closed for a new one. If none is idle, the new one is answered
-/// 503 and closed.
+/// Connections at the same time. When there are as many, one that waits for its client is closed for a new one. If there is none, or only
+/// of addresses that have fewer than that of the new one, the new one is answered 503 and closed.
 pub const MOST_CONNECTIONS: usize = 4096;
 /// A connection that has not sent the header of a (next) request by then is closed.
 const HEADER_TIME: Duration = Duration::from_secs(60);
@@ -95,6 +100,7 @@ pub(crate) struct Door {
     pub(crate) config: Config,
     pub(crate) api: api::Api,
     budget: body::BodyBudget,
+    heads: HeadBudget,
     counted: Arc<badge::Counted>,
     places: Arc<Places>,
 }
@@ -114,6 +120,7 @@ impl Server {
             config,
             api,
             budget: body::BodyBudget::new(),
+            heads: HeadBudget::new(),
             counted: Arc::default(),
             places,
         }))
@@ -146,10 +153,14 @@ impl Server {
         close_unread(&stream, UNREAD_TIME);
         let (traffic, lingers) = (Traffic::default(), AtomicBool::new(false));
         let (reading, writing) = stream.split();
-        let service = service_fn(async |request| {
+        let (line, mut ended_for) = (&line, None);
+        let head = Head::new(&self.0.heads, line);
+        let service = service_fn(async |request: hyper::Request<Incoming>| {
             line.begin();
+            head.ends();
+            let request = request.map(|body| Arriving::new(body, line));
             let mut reply = reply::never_sniffed(traffic.during(self.answer(request, peer)).await);
-            reply.body_mut().keep_busy(&line);
+            reply.body_mut().keep_busy(line);
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
@@ -163,7 +174,10 @@ impl Server {
                 .half_close(true)
                 // No `pipeline_flush`: with it the answer to a request that cannot be parsed is never sent.
                 .max_buf_size(HEADER_BYTES)
-                .serve_connection(TokioIo::new(tokio::io::join(reading, Paced::new(writing, &traffic))), service);
+                .serve_connection(
+                    TokioIo::new(tokio::io::join(Reading::new(reading, &head), Paced::new(writing, &traffic, line))),
+                    service,
+                );
             tokio::pin!(connection);
             tokio::select! {
                 // A request that has come is seen before the connection makes room for another.
@@ -176,14 +190,26 @@ impl Server {
                         () = traffic.quiet() => return,
                     }
                 }
-                () = line.ended() => {
-                    connection.as_mut().graceful_shutdown();
-                    // It might be waiting for the rest of a header.
-                    tokio::time::timeout(LEAVE_TIME, connection).await.unwrap_or(Ok(()))
+                waits = line.ended() => {
+                    ended_for = Some(waits);
+                    if waits == Waits::Request {
+                        connection.as_mut().graceful_shutdown();
+                        // It might be waiting for the rest of a header.
+                        tokio::time::timeout(LEAVE_TIME, connection).await.unwrap_or(Ok(()))
+                    } else {
+                        Ok(())
+                    }
                 }
             }
         };
-        if lingers.into_inner() || ended.as_ref().is_err_and(hyper::Error::is_parse) {
+        let is_refused = head.is_refused.load(Ordering::Relaxed);
+        match ended_for {
+            Some(Waits::Taking) => wire::forget_unsent(&stream),
+            Some(Waits::Body) => overload(&stream),
+            _ if is_refused => overload(&stream),
+            _ => {}
+        }
+        if is_refused || lingers.into_inner() || ended.as_ref().is_err_and(hyper::Error::is_parse) {
             wire::linger(&mut stream).await;
         }
         if let Err(error) = ended {
@@ -191,7 +217,7 @@ impl Server {
         }
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Reply {
+    async fn answer(&self, request: hyper::Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.inner_path(uri.path());

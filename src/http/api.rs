@@ -8,6 +8,7 @@ mod checks;
 mod etag;
 mod flips;
 mod json;
+mod listed;
 mod openapi;
 mod own;
 mod pings;
@@ -20,11 +21,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use uuid::Uuid;
 
+use super::body::Arriving;
 use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::request::BaseUrl;
@@ -47,7 +48,7 @@ const BODY_BYTES: usize = 1 << 20;
 pub(crate) struct Api {
     limiter: rate::Limiter,
     unique: Arc<unique::Found>,
-    listed: checks::Listed,
+    listed: listed::Listed,
     /// The OpenAPI description of all this.
     pub(crate) description: Bytes,
 }
@@ -57,14 +58,14 @@ impl Api {
         Self {
             limiter: rate::Limiter::new(config.api_rate),
             unique: Arc::default(),
-            listed: checks::Listed::new(),
+            listed: listed::Listed::new(),
             description: openapi::description(&config.base_url).into(),
         }
     }
 }
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
-pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Incoming>, peer: SocketAddr) -> Reply {
+pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
     let Endpoint { version, resource, slash_missing } = endpoint;
     if slash_missing && request.method() != Method::OPTIONS && Verb::of(request.method()) != Some(Verb::Get) {
         let moved = reply::moved(&location(door, version, resource, request.uri()));
@@ -79,7 +80,7 @@ pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Inc
 }
 
 /// Answers a request to an address below `/api/overdue/v1`: keys, limits and errors are those of the API.
-pub(super) async fn answer_own(door: &Door, resource: OwnResource, request: Request<Incoming>, peer: SocketAddr) -> Reply {
+pub(super) async fn answer_own(door: &Door, resource: OwnResource, request: Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
     let body = match resource {
         OwnResource::Test(_) | OwnResource::Enable(_) => Document::parse_or_nothing,
         _ => Document::parse,
@@ -102,7 +103,7 @@ async fn answered<A>(
     door: &Door,
     takes: Takes,
     address: A,
-    request: Request<Incoming>,
+    request: Request<Arriving<'_>>,
     peer: SocketAddr,
     dispatch: impl AsyncFnOnce(Call<'_, A>, Verb) -> Result<Reply, Fault>,
 ) -> Reply {
@@ -125,7 +126,7 @@ async fn admit<'a, A>(
     takes: Takes,
     address: A,
     head: &'a Parts,
-    body: Incoming,
+    body: Arriving<'_>,
     peer: SocketAddr,
 ) -> Result<(Call<'a, A>, Verb), Fault> {
     let Takes { methods, body: parse, read_only } = takes;

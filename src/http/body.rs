@@ -1,14 +1,15 @@
 //! Request bodies, bounded in bytes and in time.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, Incoming};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Sleep, sleep, timeout};
 
+use super::line::Line;
 use super::reply::Fault;
 use crate::engine::apply::SEARCHED_BYTES;
 
@@ -36,15 +37,42 @@ impl BodyBudget {
     }
 }
 
+/// A body on its way. Its connection tells when it waits for more of it.
+pub(crate) struct Arriving<'a> {
+    content: Incoming,
+    line: &'a Line,
+}
+
+impl<'a> Arriving<'a> {
+    pub(super) fn new(content: Incoming, line: &'a Line) -> Self {
+        Self { content, line }
+    }
+
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        poll_fn(|cx| {
+            let frame = Pin::new(&mut self.content).poll_frame(cx);
+            self.line.awaits_body(frame.is_pending());
+            frame
+        })
+        .await
+    }
+}
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.line.awaits_body(false);
+    }
+}
+
 /// Reads a body of at most `most` bytes.
-pub(crate) async fn whole(body: Incoming, most: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
+pub(crate) async fn whole(body: Arriving<'_>, most: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
     read(body, Wanted { keep: most, most, whole: true }, budget).await
 }
 
 /// Reads a body and keeps its first `keep` bytes, or fewer where there is no room for long ones, but never fewer than 10,000 of them.
 /// What comes after them is read and dropped, up to 10 MiB in all.
-pub(crate) async fn beginning(body: Incoming, keep: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
-    if body.is_end_stream() {
+pub(crate) async fn beginning(body: Arriving<'_>, keep: usize, budget: &BodyBudget) -> Result<Bytes, Fault> {
+    if body.content.is_end_stream() {
         return Ok(Bytes::new());
     }
     read(body, Wanted { keep, most: READ_BYTES.max(keep), whole: false }, budget).await
@@ -60,17 +88,19 @@ struct Wanted {
     whole: bool,
 }
 
-async fn read(body: Incoming, wanted: Wanted, budget: &BodyBudget) -> Result<Bytes, Fault> {
-    if body.size_hint().lower() > wanted.most as u64 {
+async fn read(body: Arriving<'_>, wanted: Wanted, budget: &BodyBudget) -> Result<Bytes, Fault> {
+    if body.content.size_hint().lower() > wanted.most as u64 {
         return Err(Fault::TooLarge(wanted.most));
     }
     timeout(BODY_TIME, read_pieces(body, wanted, budget)).await.unwrap_or(Err(Fault::Timeout))
 }
 
 /// Takes room as the bytes come, and gives it back if they come too slowly.
-async fn read_pieces(mut body: Incoming, wanted: Wanted, budget: &BodyBudget) -> Result<Bytes, Fault> {
+async fn read_pieces(mut body: Arriving<'_>, wanted: Wanted, budget: &BodyBudget) -> Result<Bytes, Fault> {
     let Wanted { mut keep, most, whole } = wanted;
-    let (mut length, mut kept) = (0_usize, Kept::default());
+    // It is not over `most`, or not known.
+    let announced = body.content.size_hint().upper().map_or(usize::MAX, |bytes| bytes as usize);
+    let (mut length, mut kept) = (0_usize, Vec::new());
     let mut room: Option<Room<'_>> = None;
     loop {
         let frame = match &mut room {
@@ -81,24 +111,32 @@ async fn read_pieces(mut body: Incoming, wanted: Wanted, budget: &BodyBudget) ->
             None => Some(body.frame().await),
         };
         let data = match frame {
-            Some(None) => return Ok(kept.into_bytes()),
+            Some(None) => {
+                kept.shrink_to_fit();
+                return Ok(kept.into());
+            }
             Some(Some(frame)) => frame.map_err(|_| Fault::BadRequest("the request body broke off".into()))?.into_data().unwrap_or_default(),
             None if whole => return Err(Fault::Timeout),
             None => {
                 (keep, room) = (SHARE, None);
-                kept.cut(keep);
+                kept.truncate(keep);
+                kept.shrink_to_fit();
                 continue;
             }
         };
+        // Nearly every body comes in one piece. That piece is not copied.
+        if length == 0 && body.content.is_end_stream() && data.len() <= SHARE.min(most) {
+            return Ok(data.slice(..keep.min(data.len())));
+        }
         let mut piece = keep.saturating_sub(length).min(data.len());
-        if piece > 0 && length + piece > SHARE && !Room::take(&mut room, budget, piece) {
+        if piece > 0 && !Room::take(&mut room, budget, &mut kept, piece, keep.min(announced)) {
             if whole {
                 return Err(Fault::NoRoom);
             }
             keep = length.max(SHARE);
             piece = keep.saturating_sub(length).min(data.len());
         }
-        kept.push(data.slice(..piece));
+        kept.extend_from_slice(data.get(..piece).unwrap_or_default());
         length += data.len();
         if length > most {
             return Err(Fault::TooLarge(most));
@@ -116,17 +154,28 @@ struct Room<'b> {
 }
 
 impl<'b> Room<'b> {
-    /// Takes room for a piece, if there is any.
-    fn take(room: &mut Option<Self>, budget: &'b BodyBudget, piece: usize) -> bool {
-        // A piece is as long as what was read at once, far below 4 GiB.
-        let Ok(taken) = budget.0.try_acquire_many(piece as u32) else { return false };
-        match room {
-            Some(room) => {
-                room.came += piece;
-                room.taken.merge(taken);
-            }
-            None => *room = Some(Self { taken, look: Box::pin(sleep(LEAST_TIME)), came: 0 }),
+    /// Makes room in `kept` for a piece, if there is any. There will be at most `most` bytes.
+    ///
+    /// Pieces are copied: each is a part of what was read at once, and would keep all of that in memory.
+    fn take(room: &mut Option<Self>, budget: &'b BodyBudget, kept: &mut Vec<u8>, piece: usize, most: usize) -> bool {
+        if let Some(room) = room {
+            room.came += piece;
         }
+        let length = kept.len() + piece;
+        if length <= kept.capacity() {
+            return true;
+        }
+        let capacity = length.max(most.min(if length <= SHARE { SHARE } else { 2 * length }));
+        let beyond = capacity.saturating_sub(kept.capacity().max(SHARE));
+        if beyond > 0 {
+            // No body is as long as 4 GiB.
+            let Ok(taken) = budget.0.try_acquire_many(beyond as u32) else { return false };
+            match room {
+                Some(room) => room.taken.merge(taken),
+                None => *room = Some(Self { taken, look: Box::pin(sleep(LEAST_TIME)), came: 0 }),
+            }
+        }
+        kept.reserve_exact(capacity - kept.len());
         true
     }
 
@@ -143,33 +192,27 @@ impl<'b> Room<'b> {
     }
 }
 
-/// The beginning of a body. Nearly every body comes in one piece. That piece is not copied.
-#[derive(Default)]
-struct Kept {
-    first: Bytes,
-    /// All of it, once there are several pieces.
-    all: BytesMut,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Kept {
-    fn push(&mut self, piece: Bytes) {
-        if self.first.is_empty() {
-            self.first = piece;
-        } else if !piece.is_empty() {
-            if self.all.is_empty() {
-                self.all.extend_from_slice(&self.first);
+    #[tokio::test]
+    async fn the_memory_of_a_body_is_within_what_is_counted() {
+        for (piece, whole) in [(1, 40_000), (7, 95_000), (1000, 100_000), (8191, 95_000), (8191, 1_000_000)] {
+            for announced in [whole, usize::MAX] {
+                let budget = BodyBudget::new();
+                let (mut room, mut kept) = (None, Vec::new());
+                while kept.len() < whole {
+                    let piece = piece.min(whole - kept.len());
+                    assert!(Room::take(&mut room, &budget, &mut kept, piece, announced));
+                    kept.resize(kept.len() + piece, 0);
+                    let counted = BUDGET - budget.0.available_permits();
+                    assert!(kept.capacity() <= SHARE + counted, "{} of {piece} have {}", kept.len(), kept.capacity());
+                    assert!(SHARE + counted <= announced.min(2 * kept.len()).max(SHARE), "{} of {piece} take {counted}", kept.len());
+                }
+                drop(room);
+                assert_eq!(budget.0.available_permits(), BUDGET);
             }
-            self.all.extend_from_slice(&piece);
         }
-    }
-
-    /// Keeps so many bytes, and gives the memory of the others back.
-    fn cut(&mut self, length: usize) {
-        let all = if self.all.is_empty() { &self.first } else { &self.all[..] };
-        self.all = all.get(..length).unwrap_or(all).into();
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.all.is_empty() { self.first } else { self.all.freeze() }
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use super::places::Line;
+use super::line::Line;
 use super::reply::Fault;
 use crate::blocking_threads::{BlockingThreads, NotDone};
 

@@ -1,10 +1,10 @@
 //! Ping URLs: makes a typed ping of a request, and one of the few answers that scripts rely on of its outcome.
 
 use hyper::Request;
-use hyper::body::Incoming;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
 use tracing::Level;
 
+use super::body::Arriving;
 use super::client::Client;
 use super::reply::{self, Fault, Reply};
 use super::request;
@@ -24,7 +24,7 @@ const PING_BODY_LIMIT: HeaderName = HeaderName::from_static("ping-body-limit");
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
 /// Carries a ping out: 200 or 201 once it is on disk. A browser asks with OPTIONS before it sends one.
-pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Incoming>, client: Client) -> Reply {
+pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Arriving<'_>>, client: Client) -> Reply {
     if request.method() == hyper::Method::OPTIONS {
         return reply::any_origin(reply::no_content(), METHODS);
     }
@@ -48,7 +48,7 @@ pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Incoming>
     done
 }
 
-async fn accept(door: &Door, to: PingPath, request: Request<Incoming>, client: Client) -> Result<Outcome, Fault> {
+async fn accept(door: &Door, to: PingPath, request: Request<Arriving<'_>>, client: Client) -> Result<Outcome, Fault> {
     let handle = &door.handle;
     let method = method_of(&request).ok_or(Fault::MethodNotAllowed(METHODS))?;
     let Parameters { rid, create } = Parameters::of(&request);

@@ -1,19 +1,19 @@
-//! Who has a connection: at most so many at once and from one address, and when all are taken, an idle one ends for a new one.
+//! Who has a connection: at most so many at once and from one address, and when all are taken, one that waits for its client ends for a
+//! new one.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
+use super::line::Line;
 use crate::accept::{Addresses, Counted, network};
 
-/// A connection that was asked to end ends when no request has come for so long: one that is on its way has arrived by then.
-const MOMENT: Duration = Duration::from_millis(100);
-/// How long a new connection waits for the end of an idle one before another one is asked.
+/// How long a new connection waits for the end of another before one more is asked.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// How many are asked for it.
 const MOST_ASKED: u32 = 4;
@@ -38,56 +38,8 @@ struct Taken {
 struct Lines {
     /// What is known of each, oldest first.
     lines: BTreeMap<u64, Arc<Line>>,
-    /// Where the search for an idle one goes on.
+    /// Where the search for one that can end goes on.
     hand: u64,
-}
-
-/// What a connection tells, and is told, while it is open.
-#[derive(Default)]
-pub(super) struct Line {
-    /// A request is being answered, or the connection has no place yet.
-    busy: AtomicBool,
-    /// A request has come since the search for an idle connection came by.
-    used: AtomicBool,
-    /// It has been asked to end.
-    asked: AtomicBool,
-    end: Notify,
-}
-
-impl Line {
-    /// A request has come.
-    pub(super) fn begin(&self) {
-        self.busy.store(true, Ordering::Relaxed);
-        self.used.store(true, Ordering::Relaxed);
-    }
-
-    /// It is answered.
-    pub(super) fn rest(&self) {
-        self.busy.store(false, Ordering::Relaxed);
-    }
-
-    /// Waits until the connection is to make room for another and has been idle for a moment.
-    pub(super) async fn ended(&self) {
-        loop {
-            self.end.notified().await;
-            sleep(MOMENT).await;
-            if !self.busy.load(Ordering::Relaxed) && !self.used.load(Ordering::Relaxed) {
-                return;
-            }
-            // A request has come in between. Another time, perhaps.
-            self.asked.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Asks the connection to end. False if it is busy or was asked already.
-    fn ask(&self) -> bool {
-        if self.busy.load(Ordering::Relaxed) || self.asked.swap(true, Ordering::Relaxed) {
-            return false;
-        }
-        self.used.store(false, Ordering::Relaxed);
-        self.end.notify_one();
-        true
-    }
 }
 
 /// A connection that may be asked to end until this is dropped.
@@ -102,7 +54,7 @@ pub(super) struct Guest {
 /// A place that is free, or will be.
 pub(super) enum Room {
     Free(OwnedSemaphorePermit),
-    /// An idle connection was asked to end.
+    /// A connection has been asked to end.
     Soon,
 }
 
@@ -112,7 +64,8 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(most)), addresses: Addresses::new(per_address), taken: Mutex::default() }
     }
 
-    /// Finds a place for a connection, unless its address has too many, or all are taken and none is idle. `None` is an exempt address.
+    /// Finds a place for a connection, unless its address has too many, or all are taken and none can end for it. `None` is an exempt
+    /// address.
     pub(super) fn find(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Guest, Room)> {
         let address = address.map(network);
         let counted = match address {
@@ -123,7 +76,8 @@ impl Places {
         let room = match Arc::clone(&self.free).try_acquire_owned() {
             Ok(place) => Room::Free(place),
             Err(_) => {
-                taken.ask_an_idle_one()?;
+                let own = taken.count(address);
+                taken.ask_one(own)?;
                 Room::Soon
             }
         };
@@ -142,33 +96,51 @@ impl Places {
 }
 
 impl Taken {
-    /// Asks an idle connection to end: one of the address that has the most. If that has none, any other.
-    fn ask_an_idle_one(&mut self) -> Option<()> {
-        let most = self.lines.iter().filter(|(address, _)| address.is_some()).max_by_key(|(_, lines)| lines.lines.len());
-        let most = most.map(|(address, _)| *address);
-        let of_most =
-            most.and_then(|most| self.lines.get_mut(&most)).and_then(|lines| lines.ask_an_unused_one().or_else(|| lines.ask_any()));
-        let unused = of_most.or_else(|| self.lines.values_mut().find_map(Lines::ask_an_unused_one));
-        unused.or_else(|| self.lines.values_mut().find_map(Lines::ask_any))
+    /// How many connections an address has. The exempt ones count as if each had an address of its own.
+    fn count(&self, address: Option<IpAddr>) -> usize {
+        address.and_then(|address| self.lines.get(&Some(address))).map_or(0, |lines| lines.lines.len())
+    }
+
+    /// Asks a connection to end for one more of an address that has `own`: one of an address that has no fewer. So whoever has few keeps
+    /// them, however many another opens.
+    ///
+    /// Those that have at least half as many as the largest come first, exempt ones last. Among each, one on which nothing has moved since
+    /// it was looked at goes before one on which something has.
+    fn ask_one(&mut self, own: usize) -> Option<()> {
+        let mut addresses: Vec<_> = self.lines.iter().map(|(address, lines)| (*address, lines.lines.len())).collect();
+        addresses.retain(|(_, count)| *count >= own);
+        addresses.sort_unstable_by_key(|(address, count)| (address.is_none(), Reverse(*count)));
+        let half = addresses.first().map_or(0, |(_, most)| most.div_ceil(2));
+        let (large, rest) = addresses.split_at(addresses.partition_point(|(address, count)| address.is_some() && *count >= half));
+        let (small, exempt) = rest.split_at(rest.partition_point(|(address, _)| address.is_some()));
+        for group in [large, small, exempt] {
+            for even_if_used in [false, true] {
+                for (address, _) in group {
+                    if self.lines.get_mut(address).and_then(|lines| lines.ask(even_if_used)).is_some() {
+                        return Some(());
+                    }
+                }
+            }
+            // These make room already: for those that wait, and soon for others.
+            if group.iter().any(|(address, _)| self.lines.get(address).is_some_and(Lines::any_ends)) {
+                return Some(());
+            }
+        }
+        None
     }
 }
 
 impl Lines {
-    /// Asks the next one that waits for a request, going round from the oldest to the youngest. One to which a request has come since the
-    /// last round is passed over.
-    fn ask_an_unused_one(&mut self) -> Option<()> {
-        self.ask(|line| !line.used.swap(false, Ordering::Relaxed) && line.ask())
-    }
-
-    fn ask_any(&mut self) -> Option<()> {
-        self.ask(Line::ask)
-    }
-
-    fn ask(&mut self, ask: impl Fn(&Line) -> bool) -> Option<()> {
+    /// Asks the next one that waits for its client, going round from the oldest to the youngest.
+    fn ask(&mut self, even_if_used: bool) -> Option<()> {
         let mut round = self.lines.range(self.hand..).chain(self.lines.range(..self.hand));
-        let (number, _) = round.find(|(_, line)| ask(line))?;
+        let (number, _) = round.find(|(_, line)| line.ask(even_if_used))?;
         self.hand = *number + 1;
         Some(())
+    }
+
+    fn any_ends(&self) -> bool {
+        self.lines.values().any(|line| line.is_asked())
     }
 }
 
@@ -190,7 +162,10 @@ impl Guest {
                 return place.ok();
             }
             // The one that was asked may have had a request to answer.
-            self.places.locked().ask_an_idle_one();
+            let mut taken = self.places.locked();
+            // This one is among them.
+            let own = taken.count(self.address).saturating_sub(1);
+            taken.ask_one(own);
         }
         timeout(PATIENCE, free).await.ok()?.ok()
     }
@@ -210,7 +185,10 @@ impl Drop for Guest {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::http::line::MOMENT;
 
     fn place(places: &Arc<Places>, address: &str) -> Option<Guest> {
         let (guest, room) = places.find(Some(address.parse().unwrap()))?;
@@ -221,34 +199,39 @@ mod tests {
         Some(guest)
     }
 
-    /// The connections that have been asked to end, and for which it is time.
-    async fn ended(guests: &[Guest]) -> Vec<usize> {
+    /// Ends the connections that have been asked to end, and for which it is time.
+    async fn ended(guests: &mut BTreeMap<usize, Guest>) -> Vec<usize> {
         let mut ended = Vec::new();
-        for (number, guest) in guests.iter().enumerate() {
+        for (number, guest) in guests.iter() {
             if timeout(2 * MOMENT, guest.line.ended()).await.is_ok() {
-                ended.push(number);
+                ended.push(*number);
             }
         }
+        guests.retain(|number, _| !ended.contains(number));
         ended
+    }
+
+    fn all<const N: usize>(places: &Arc<Places>, addresses: [&str; N]) -> BTreeMap<usize, Guest> {
+        addresses.map(|address| place(places, address).unwrap()).into_iter().enumerate().collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_of_the_largest_address_ends() {
         let places = Arc::new(Places::new(5, 100));
-        let guests = ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"].map(|address| place(&places, address).unwrap());
+        let mut guests = all(&places, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3"]);
         let new = |count: usize| (0..count).map(|_| places.find(None).unwrap().0).collect::<Vec<_>>();
         // Of those of the largest address one is busy, and one was used.
-        guests[1].line.begin();
-        guests[2].line.begin();
-        guests[2].line.rest();
+        guests[&1].line.begin();
+        guests[&2].line.begin();
+        guests[&2].line.rest();
         let mut waiting = new(1);
-        assert_eq!(ended(&guests).await, [3]);
+        assert_eq!(ended(&mut guests).await, [3]);
         waiting.extend(new(1));
-        assert_eq!(ended(&guests).await, [2]);
+        assert_eq!(ended(&mut guests).await, [2]);
         waiting.extend(new(2));
-        assert_eq!(ended(&guests).await, [0, 4]);
+        assert_eq!(ended(&mut guests).await, [0, 4]);
         assert!(places.find(None).is_none(), "nobody is idle");
-        guests[1].line.rest();
+        guests[&1].line.rest();
         assert!(places.find(None).is_some());
     }
 
@@ -257,7 +240,7 @@ mod tests {
         let places = Arc::new(Places::new(2, 100));
         let guests = ["10.0.0.1", "10.0.0.1"].map(|address| place(&places, address).unwrap());
         let (guest, room) = places.find(Some("10.0.0.3".parse().unwrap())).unwrap();
-        let asked = usize::from(!guests[0].line.asked.load(Ordering::Relaxed));
+        let asked = usize::from(!guests[0].line.is_asked());
         let first = async {
             sleep(MOMENT / 2).await;
             guests[asked].line.begin();
@@ -273,5 +256,40 @@ mod tests {
             () = async { tokio::join!(first, other); } => None,
         };
         assert!(taken.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waits_for_its_client_makes_room_and_one_that_moves_goes_last() {
+        let places = Arc::new(Places::new(4, 100));
+        let mut guests = all(&places, ["10.0.0.1"; 4]);
+        let new = || places.find(Some("10.0.0.2".parse().unwrap())).map(|(guest, _)| guest);
+        for guest in guests.values() {
+            guest.line.begin();
+        }
+        assert!(new().is_none(), "all wait for the server");
+        guests[&1].line.awaits_body(true);
+        guests[&2].line.is_stuck();
+        guests[&3].line.awaits_body(true);
+        let mut waiting = Vec::new();
+        for wanted in [1, 2, 3] {
+            // Bytes of the last one keep coming.
+            guests[&3].line.awaits_body(false);
+            guests[&3].line.awaits_body(true);
+            waiting.push(new().unwrap());
+            assert_eq!(ended(&mut guests).await, [wanted]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_loses_a_connection_to_one_that_has_more() {
+        let places = Arc::new(Places::new(6, 100));
+        let mut guests = all(&places, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.3", "10.0.0.3"]);
+        let new = |address: &str| places.find(Some(address.parse().unwrap())).map(|(guest, _)| guest);
+        for guest in guests.values().skip(3) {
+            guest.line.begin();
+        }
+        assert!(new("10.0.0.3").is_none(), "others are idle, but have fewer");
+        let _waiting = new("10.0.0.4").unwrap();
+        assert_eq!(ended(&mut guests).await, [1]);
     }
 }

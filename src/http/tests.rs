@@ -96,13 +96,73 @@ async fn idle_connections_end_when_others_find_no_place() {
     let mut rest = Vec::new();
     let _ = streams[0].read_to_end(&mut rest).await;
     assert!(rest.ends_with(b"not found"), "it was closed after its answer");
-    // Those that are in the middle of a request stay, and a new one is told so.
-    for stream in &mut streams[6..] {
-        stream.write_all(&post("{}").as_bytes()[..post("{}").len() - 1]).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_this_server_keep_their_connections() {
+    let running = Running::start(3).await;
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::clone(&running.blocking);
+    let blocking = tokio::spawn(async move { blocked.run(move || wait.recv().is_err()).await });
+    let long = post(&format!("{}{}", "[".repeat(FEW_BYTES), "]".repeat(FEW_BYTES)));
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(long.as_bytes()).await.unwrap();
+        streams.push(stream);
     }
     let told = async { while !running.ask(NOWHERE).await.is_ok_and(|answer| answer == "HTTP/1.1 503") {} };
     tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
-    drop(streams);
+    drop(release);
+    for stream in &mut streams {
+        assert_eq!(ask(stream, "").await.unwrap(), "HTTP/1.1 400");
+    }
+    assert_eq!(blocking.await.unwrap(), Ok(true));
+    running.stop().await;
+}
+
+/// Clients of many addresses are there on Linux alone: all of 127.0.0.0/8 is the machine itself.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn whoever_leaves_requests_unfinished_makes_room_and_nobody_else_does() {
+    let running = Running::start(24).await;
+    let connect = async |address: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+        socket.connect(running.address).await.unwrap()
+    };
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let mut stream = connect("127.0.0.2").await;
+        assert_eq!(ask(&mut stream, NOWHERE).await.unwrap(), "HTTP/1.1 404");
+        kept.push(stream);
+    }
+    let unfinished = "POST /ping/7f0e4d4a-5d3d-4d5c-9a51-0b6c9d2f3a10 HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nx";
+    let mut attack = Vec::new();
+    for number in 0..40 {
+        let mut stream = connect(if number % 2 == 0 { "127.0.0.3" } else { "127.0.0.4" }).await;
+        // It may be refused at once.
+        let _ = stream.write_all(unfinished.as_bytes()).await;
+        attack.push(stream);
+    }
+    for address in ["127.0.0.2", "127.0.0.5", "127.0.0.6"] {
+        assert_eq!(ask(&mut connect(address).await, NOWHERE).await.unwrap(), "HTTP/1.1 404", "{address}");
+    }
+    for stream in &mut kept {
+        let mut rest = [0; 1000];
+        // Of the first answer.
+        let _ = stream.try_read(&mut rest);
+        assert_eq!(ask(stream, NOWHERE).await.unwrap(), "HTTP/1.1 404", "it was kept");
+    }
+    // Whoever was cut off in a body reads why.
+    let mut told = 0;
+    for mut stream in attack {
+        let mut answer = [0; 12];
+        let answered = tokio::time::timeout(Duration::from_millis(10), stream.read_exact(&mut answer)).await;
+        told += usize::from(answered.is_ok_and(|read| read.is_ok()) && answer == *b"HTTP/1.1 503");
+    }
+    assert!(told > 0);
     running.stop().await;
 }
 

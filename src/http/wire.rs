@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::time::{Sleep, sleep};
 
+use super::line::Line;
 use super::traffic::Traffic;
 
 /// Bytes of an answer that a client takes in each second in which it is waited for.
@@ -51,14 +53,27 @@ pub(super) async fn linger(stream: &mut (impl AsyncRead + Unpin)) {
 pub(super) trait Sink: AsyncWrite + Unpin {
     /// Has the system hold no more than [`UNSENT`] bytes.
     fn limit_unsent(&self);
+    /// Has the system forget what is not sent when the connection is closed. It would keep it until the client has taken it.
+    fn forget_unsent(&self);
+}
+
+/// Has the system end the connection at once when it is closed, whatever is not sent.
+pub(super) fn forget_unsent(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!("what is not sent on a connection is kept: {error}");
+    }
 }
 
 impl Sink for WriteHalf<'_> {
     fn limit_unsent(&self) {
-        let stream: &tokio::net::TcpStream = self.as_ref();
+        let stream: &TcpStream = self.as_ref();
         if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
             tracing::debug!("a connection has no limit for what is not sent: {error}");
         }
+    }
+
+    fn forget_unsent(&self) {
+        forget_unsent(self.as_ref());
     }
 }
 
@@ -66,6 +81,7 @@ impl Sink for WriteHalf<'_> {
 pub(super) struct Paced<'a, W> {
     sink: W,
     traffic: &'a Traffic,
+    line: &'a Line,
     /// Bytes that the client may still be behind.
     credit: usize,
     /// Set while the client is waited for: when the next second is over.
@@ -74,8 +90,8 @@ pub(super) struct Paced<'a, W> {
 }
 
 impl<'a, W: Sink> Paced<'a, W> {
-    pub(super) fn new(sink: W, traffic: &'a Traffic) -> Self {
-        Self { sink, traffic, credit: BEHIND * LEAST_A_SECOND, waiting: None, is_limited: false }
+    pub(super) fn new(sink: W, traffic: &'a Traffic, line: &'a Line) -> Self {
+        Self { sink, traffic, line, credit: BEHIND * LEAST_A_SECOND, waiting: None, is_limited: false }
     }
 
     fn write(
@@ -90,8 +106,12 @@ impl<'a, W: Sink> Paced<'a, W> {
         }
         if let Poll::Ready(written) = write(Pin::new(&mut self.sink), cx) {
             let bytes = written.as_ref().map_or(0, |bytes| *bytes);
-            // It has taken a part, and is waited for again at once.
-            if bytes == length || written.is_err() {
+            // It may have taken a part, and is waited for again at once.
+            let all = bytes == length || written.is_err();
+            if self.waiting.is_some() {
+                self.line.moves(all);
+            }
+            if all {
                 self.waiting = None;
             }
             self.credit = (self.credit + bytes).min(BEHIND * LEAST_A_SECOND);
@@ -99,9 +119,11 @@ impl<'a, W: Sink> Paced<'a, W> {
             self.traffic.written.fetch_add(bytes as u64, Ordering::Relaxed);
             return Poll::Ready(written);
         }
+        self.line.is_stuck();
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(SECOND)));
         while waiting.as_mut().poll(cx).is_ready() {
             let Some(credit) = self.credit.checked_sub(LEAST_A_SECOND) else {
+                self.sink.forget_unsent();
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
             };
             self.credit = credit;
@@ -143,6 +165,7 @@ mod tests {
 
     impl Sink for DuplexStream {
         fn limit_unsent(&self) {}
+        fn forget_unsent(&self) {}
     }
 
     /// How many bytes of an answer of a megabyte are taken by a client that takes so many in each round of milliseconds.
@@ -162,7 +185,8 @@ mod tests {
             }
         });
         let traffic = Traffic::default();
-        let mut sink = Paced::new(sink, &traffic);
+        let line = Line::default();
+        let mut sink = Paced::new(sink, &traffic, &line);
         // An answer before it that is not waited for, and a long time between them.
         sink.write_all(&[0; 1000]).await.unwrap();
         sleep(Duration::from_secs(600)).await;
@@ -179,5 +203,18 @@ mod tests {
         for (bytes, millis) in [(1, 1000), (500, 300), (4000, 1000), (40_000, 10_000), (1, 60_000)] {
             assert!(taken(bytes, millis).await < 400_000, "{bytes} in {millis} ms");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_sent_is_forgotten() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        while stream.writable().await.is_ok() && stream.try_write(&[0; 65_536]).is_ok() {}
+        forget_unsent(&stream);
+        drop(stream);
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest)).await.unwrap();
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 }

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::Uri;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::check_fields::CheckFields;
@@ -28,11 +25,7 @@ use crate::http::request;
 /// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
 /// Checks of a list that is read and written at once, which takes about a millisecond.
-const FEW_CHECKS: usize = 1200;
-/// Checks that all lists which are being written may hold: about 50 MB.
-const MOST_LISTED: usize = 200_000;
-/// How long a list waits for others.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const FEW_CHECKS: usize = 1200;
 /// Tags that a list may be filtered by: each is looked for in every check. See [limits](crate::docs::limits).
 const MOST_TAGS: usize = 20;
 
@@ -40,7 +33,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, now) = (call.handle().clone(), call.caller.project, call.now);
     let filter = Filter::of(&call.head.uri)?;
     let looked_at = handle.state().project(project).map_or(0, |project_state| project_state.checks.len());
-    let room = call.door.api.listed.take(looked_at).await?;
+    let room = call.door.api.listed.take(project, looked_at).await?;
     let is_short = looked_at <= FEW_CHECKS;
     let (checks, channels, until) = call
         .door
@@ -90,21 +83,6 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
         call.door.outgoing.clone().pieces(write).await?
     };
     Ok(List { body, until })
-}
-
-/// How many checks lists hold copies of at the same time.
-pub(crate) struct Listed(Arc<Semaphore>);
-
-impl Listed {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_LISTED)))
-    }
-
-    /// Waits until a list may look at so many.
-    async fn take(&self, checks: usize) -> Result<OwnedSemaphorePermit, Fault> {
-        let taken = Arc::clone(&self.0).acquire_many_owned(checks.min(MOST_LISTED) as u32);
-        timeout(PATIENCE, taken).await.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)
-    }
 }
 
 /// Which checks a list is to have.
