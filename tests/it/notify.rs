@@ -13,7 +13,7 @@ use overdue::domain::ids::{ChannelId, DeliveryNumber, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::ping::Kind;
 use overdue::domain::project::{Channel, ChannelName};
-use overdue::domain::text::Name;
+use overdue::domain::text::{Keywords, Name};
 use overdue::domain::timezone::Timezone;
 use overdue::engine::command::{Command, NewChannel, Outcome};
 use overdue::engine::{Handle, Tried};
@@ -24,7 +24,7 @@ use overdue::store::Medium;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use crate::support::build::{create_check, create_project, ping};
+use crate::support::build::{create_check, create_project, email, ping};
 use crate::support::disk::{Disk, Operation};
 use crate::support::engine::open;
 use crate::support::mail_server::{MailReceiver, MailScript};
@@ -264,12 +264,13 @@ async fn many_at_once_are_one_message_to_people() {
     let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
     site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
     for uuid in 1..=30 {
-        site.check(uuid, &format!("job {uuid}")).await;
+        let name = Some(Name::parse(&format!("job {uuid}")).unwrap());
+        let failure_kw = Some(Keywords::parse("ERR").unwrap());
+        let edit = Edit { name, failure_kw, filter_subject: Some(true), channels: Some(ChannelChoice::All), ..Edit::default() };
+        site.done(create_check(MAIN, uuid, edit)).await;
     }
-    let pings: Vec<_> = (1..=30).map(|uuid| site.handle.submit(ping(uuid, Kind::Fail, "")).unwrap()).collect();
-    for answer in pings {
-        answer.await.unwrap().unwrap().unwrap();
-    }
+    // One mail to all of them is one command.
+    site.done(Command::Mail((1..=30).map(|uuid| email(uuid, "ERR", None, "")).collect())).await;
     // The rest of them could still come, until the clock says otherwise.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(receiver.seen().len(), 0);
