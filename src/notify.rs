@@ -1,6 +1,6 @@
 //! Whoever should know is told: what waits in the outbox is sent, and what has come of it is reported.
 //!
-//! The [plan](self) says what is sent next, `facts` gathers what there is to say, `sending` sends it through [`Outbound`]. All of it runs
+//! `plan` says what is sent next, `facts` gathers what there is to say, `sending` sends it through [`Outbound`]. All of it runs
 //! on one thread of its own. An attempt is written down before it begins and when it has ended: after a crash what was under way is sent
 //! again, and says that it may be a repeat.
 

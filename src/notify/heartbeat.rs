@@ -25,7 +25,8 @@ pub struct Heartbeat {
     pub every: Duration,
 }
 
-/// Fetches it until it is stopped: while pings are taken, and for as long as whoever sends alerts makes progress, of which this is a part.
+/// Fetches it until it is stopped, as long as pings are taken and deadlines are noticed. It shares its thread with what sends alerts: if that
+/// hangs, no heartbeat is sent.
 pub(super) async fn run(sender: Rc<Sender>, heartbeat: Heartbeat) {
     loop {
         if sender.handle.is_writable() && !sender.handle.is_behind() {

@@ -329,7 +329,7 @@ impl Plan {
         let Some(sending) = self.channels.get_mut(&job.channel.id) else { return Vec::new() };
         self.ended.insert(id);
         let Done { mut verdict, reason, status } = done;
-        let attempts = job.items.first().map_or(0, |item| item.row.attempts + 1);
+        let attempts = job.items.first().map_or(0, |item| item.row.attempts.saturating_add(1));
         if verdict == Verdict::Refused && rules.class != Class::People && attempts < MOST_REFUSED {
             // There is no plainer form of it. Somebody may be mending the receiver.
             verdict = Verdict::Later { after: None, doubtful: false };

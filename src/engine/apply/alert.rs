@@ -196,8 +196,8 @@ impl WorkingState {
         self.change(Change::Queued(Arc::new(row)));
     }
 
-    /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it is down are told that it is
-    /// over.
+    /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it
+    /// is down are told that it is over.
     pub(super) fn untell(&mut self, check: &Check, now: Moment) {
         let outbox = &self.state.outbox;
         for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {

@@ -27,7 +27,8 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// A start at this reading of the clock, with a file in which something happened last at `last`. `counts`: whether times without pings are kept.
+    /// A start at this reading of the clock, with a file in which something happened last at `last`. `counts`: whether times without pings
+    /// are kept.
     pub(super) fn new(last: Option<Moment>, Reading { now, uptime }: Reading, counts: bool) -> Self {
         let mut presence = Self { since: last, pending: None, started: uptime, told: None, counts, takes_pings: true };
         presence.back(now);
