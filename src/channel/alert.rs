@@ -91,8 +91,6 @@ pub struct Also {
     pub up_since: Option<Moment>,
     /// How often it changed since then without being told.
     pub changes: Option<(u16, Moment)>,
-    /// The maintenance window that held the telling back.
-    pub window: Option<String>,
     /// A time in which pings may have been lost.
     pub away: Option<(Moment, Moment)>,
 }
@@ -280,8 +278,6 @@ pub struct Attempt {
     pub mail_id: String,
     /// What names the mail that this one answers.
     pub mail_answers: Option<String>,
-    /// Where a mail can be unsubscribed from with one POST.
-    pub unsubscribe: Option<String>,
 }
 
 impl Severity {

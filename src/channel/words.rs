@@ -126,9 +126,6 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
         lead.push(format!("Before that it was up for {}.", duration(flip.at.micros_since(up))));
     }
     lead.extend(changes(also, times));
-    if let Some(window) = &also.window {
-        lead.push(format!("The maintenance window “{}” held this back.", one_line(window)));
-    }
     if let Some((from, until)) = also.away {
         lead.push(format!("overdue took no pings {}, so its ping may have been lost.", times.span(from, until)));
     }

@@ -66,13 +66,12 @@ impl Sender {
     }
 
     fn one(&self, channel: &Channel, item: &Item) -> Facts {
-        let Item { row, untold, skipped, since } = item;
+        let Item { row, untold, skipped, since, up_since } = item;
         let flip = self.flip(row.flip).unwrap_or_else(|| unknown(row));
         let check = self.handle.state().check(row.check).cloned();
         let also = Also {
-            up_since: None,
+            up_since: *up_since,
             changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
-            window: None,
             away: if row.away { self.away(row) } else { None },
         };
         let news = match row.event {

@@ -66,6 +66,8 @@ pub(super) struct Item {
     /// Changes of this check that are left out, and since when.
     pub(super) skipped: usize,
     pub(super) since: Moment,
+    /// For one that is down again: when it came up, of which nobody has been told.
+    pub(super) up_since: Option<Moment>,
 }
 
 impl Job {

@@ -91,7 +91,6 @@ impl Sender {
             plain: false,
             mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
             mail_answers: if is_up && job.items.len() == 1 { previous() } else { None },
-            unsubscribe: None,
         };
         let Told { judged: Judged { verdict, error, status }, doubtful } = self.tell(&job.channel, &alert, &mut attempt).await;
         let verdict = match verdict {
@@ -279,7 +278,7 @@ impl Sender {
 fn first_attempt(id: String, at: Moment) -> Attempt {
     let (number, failing_since, doubtful, plain) = (1, None, false, false);
     let mail_id = id.clone();
-    Attempt { id, number, at, failing_since, doubtful, plain, mail_id, mail_answers: None, unsubscribe: None }
+    Attempt { id, number, at, failing_since, doubtful, plain, mail_id, mail_answers: None }
 }
 
 /// What is said of a message that its channel has no words for.

@@ -68,9 +68,5 @@ fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
         headers.push(("X-Overdue-Check", subject.facts.unique_key.to_string()));
         headers.push(("X-Overdue-Project", project));
     }
-    if let Some(url) = &attempt.unsubscribe {
-        headers.push(("List-Unsubscribe", format!("<{url}>")));
-        headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
-    }
     headers
 }

@@ -111,7 +111,6 @@ pub(super) fn attempt() -> Attempt {
         plain: false,
         mail_id: "0a1b2c3d-7-31".into(),
         mail_answers: Some("0a1b2c3d-7-30".into()),
-        unsubscribe: None,
     }
 }
 

@@ -94,13 +94,12 @@ fn what_else_is_known_of_a_change_is_said() {
     let also = Also {
         up_since: Some(moment("2026-11-20T01:40:00Z")),
         changes: Some((9, moment("2026-11-19T12:05:00Z"))),
-        window: Some("Patch day".into()),
         away: Some((moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"))),
     };
     let alert = of_check(backup(), News::Down { flip: flip(at, Status::Down, Cause::Late), also });
     assert!(
         alert.lead.ends_with(
-            "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. The maintenance window “Patch day” held this back. \
+            "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. \
              overdue took no pings from 01:10 until 07:42, so its ping may have been lost."
         ),
         "{}",

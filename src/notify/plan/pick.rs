@@ -83,7 +83,8 @@ fn collapsed(rows: &[&Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> 
     let told_as_well = usize::from(untold.is_some());
     let skipped = rows.iter().map(|row| usize::from(row.skipped)).sum::<usize>() + earlier.len() - told_as_well;
     let since = rows.first().map_or(newest.at, |row| row.at);
-    Some(Item { row: Arc::clone(newest), untold, skipped, since })
+    let up = earlier.last().filter(|up| newest.event == Event::Down && up.event == Event::Up);
+    Some(Item { row: Arc::clone(newest), untold, skipped, since, up_since: up.map(|up| up.at) })
 }
 
 /// Machines are told everything in order; keepers of incidents nothing that is over before they were told.
@@ -113,7 +114,7 @@ pub(super) fn for_machines(
                 continue;
             }
         }
-        let item = Item { row: Arc::clone(row), untold: None, skipped: row.skipped.into(), since: row.queued };
+        let item = Item { row: Arc::clone(row), untold: None, skipped: row.skipped.into(), since: row.queued, up_since: None };
         return Some((vec![item], Vec::new()));
     }
     None

@@ -160,6 +160,7 @@ fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
         events.iter().for_each(|event| _ = world.queue(1, *event));
         let (jobs, _) = world.step();
         assert_eq!((World::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
+        assert_eq!(jobs[0].items[0].up_since.is_some(), told == "1down" && events.len() > 1, "{events:?}");
         world.done(&jobs[0], Verdict::Delivered);
         assert!(world.state.outbox.is_empty() && world.told.len() == events.len(), "{:?}", world.told);
     }
