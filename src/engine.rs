@@ -6,10 +6,13 @@
 mod alarm;
 pub mod apply;
 pub mod command;
+mod feed;
 mod housekeeping;
 mod load;
+pub mod plan;
 mod query;
 mod queue;
+mod readings;
 mod replies;
 mod report;
 pub mod state;
@@ -31,9 +34,11 @@ use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{BadgeSecret, Key, KeyUse};
+use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::store::{Medium, Progress, StoreError};
 use command::{Answer, Command, Unavailable};
+use feed::Feed;
 use queue::Queue;
 use replies::ReplyRoutes;
 use state::State;
@@ -41,6 +46,7 @@ use store_slot::StoreSlot;
 use trial::Trials;
 use watch::Doing;
 
+pub use feed::{Noted, Watch};
 pub use housekeeping::Thresholds;
 pub use replies::ReplyInbox;
 pub use trial::{Trial, Tried};
@@ -109,9 +115,11 @@ struct Shared {
     /// Uses of API keys that are still to be written, at most one for each key.
     key_uses: Mutex<HashMap<KeyId, KeyUse>>,
     trials: Trials,
+    feed: Arc<Feed>,
     clock: Clock,
     random: Random,
     ping_body_limit: usize,
+    metrics: Metrics,
     /// Nothing had ever been made in the database when it was opened.
     new: bool,
 }
@@ -159,7 +167,7 @@ impl Handle {
     pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
         let mut last = None;
         loop {
-            let checks: Vec<Check> = self.state().checks_after(project, last).take(VISITED_AT_ONCE).cloned().collect();
+            let checks = self.some_checks(project, last, VISITED_AT_ONCE);
             last = checks.last().map(|check| check.id);
             let more = checks.len() == VISITED_AT_ONCE;
             checks.into_iter().for_each(&mut visit);
@@ -167,6 +175,11 @@ impl Handle {
                 return;
             }
         }
+    }
+
+    /// At most so many checks of a project that are younger than this one, oldest first.
+    pub fn some_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
+        self.state().checks_after(project, older).take(most).cloned().collect()
     }
 
     /// The time now.
@@ -219,6 +232,21 @@ impl Handle {
         let state = self.state();
         let is_late = |check: &Check| check.state.next_look(&check.settings).is_some_and(|at| at < now);
         state.checks().any(is_late)
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// How many commands wait for the writer, and how many may.
+    pub fn waiting(&self) -> (u64, usize) {
+        (self.0.queue.waiting().0, queue::MOST_COMMANDS)
+    }
+
+    /// Bytes of the database file; `None` while it is being opened anew. It may wait for that.
+    pub fn file_bytes(&self) -> Option<u64> {
+        self.0.store.get().ok().map(|store| store.file_bytes())
     }
 
     /// Lets no more commands in; the writer carries out what waits and stops.

@@ -9,15 +9,24 @@ mod caught;
 mod check;
 mod flip;
 mod gap;
+mod inspection;
+mod managed;
 mod medium;
 mod meta;
 mod migrations;
 mod outbox;
+mod pieces;
 mod ping;
 mod progress;
 mod project;
 mod record;
+mod restoration;
+mod rows;
 mod storage;
+mod tables;
+mod upgrade;
+mod user;
+mod window;
 
 use std::path::PathBuf;
 
@@ -25,12 +34,17 @@ use redb::{Database, ReadTransaction, ReadableDatabase as _, WriteTransaction};
 
 pub(crate) use caught::caught;
 pub use flip::PrunedFlips;
+pub use inspection::{Findings, Inspection, TableSize};
 pub use medium::{FILE_NAME, Medium};
 use medium::{FileId, Opened};
 pub use meta::Mark;
+pub use migrations::SCHEMA;
 pub use ping::{PingCursor, PrunedKept, Swept};
 pub use progress::Progress;
+pub use restoration::Restoration;
+pub use rows::Rows;
 use storage::Storage;
+pub use tables::table_names;
 
 /// Why the database cannot be opened, read or written.
 #[derive(Debug)]
@@ -58,6 +72,8 @@ pub enum StoreError {
         /// The library panicked: what it was writing takes space until the file is opened anew.
         panicked: bool,
     },
+    /// There is one already in the place of that which is to be restored.
+    Occupied(PathBuf),
     /// The file cannot be opened as a database.
     File {
         /// Which file.
@@ -92,6 +108,7 @@ impl std::fmt::Display for StoreError {
             ),
             Self::Corrupt { table, reason } => write!(f, "the table `{table}` holds a row that cannot be read: {reason}"),
             Self::Damaged { reason, .. } => write!(f, "the database is damaged: {reason}"),
+            Self::Occupied(path) => write!(f, "there is a database at {}: --force replaces it", path.display()),
             Self::File { path, reason } => write!(f, "{} cannot be opened: {reason}", path.display()),
             Self::Reopening => f.write_str("the database failed and is being reopened"),
             Self::Directory(path, error) => f.write_str(&access::refusal(path, error)),
@@ -143,12 +160,43 @@ impl Store {
         Self::open_telling(medium, &Progress::default())
     }
 
-    /// The same, and tells how far it is.
+    /// The same, and tells how far it is. A file of an older layout is copied first: see [operations](crate::docs::operations).
     pub fn open_telling(medium: &Medium, progress: &Progress) -> Result<Self, StoreError> {
+        let mut store = Self::as_it_is(medium, progress)?;
+        if let Some(found) = caught(|| migrations::outdated(&store)).map_err(|error| medium.broken(error))? {
+            drop(store);
+            upgrade::copy(medium, found, progress);
+            store = Self::as_it_is(medium, progress)?;
+        }
+        store.migrated(medium)
+    }
+
+    /// Opens what lies on the medium, or makes an empty file, and leaves the layout as it is.
+    fn as_it_is(medium: &Medium, progress: &Progress) -> Result<Self, StoreError> {
         let Opened { database, storage, file } = medium.open(progress)?;
-        let store = Self { database, storage, file };
-        caught(|| migrations::migrate(&store)).map_err(|error| medium.broken(error))?;
-        Ok(store)
+        Ok(Self { database, storage, file })
+    }
+
+    /// Moves an older layout to that of this release.
+    fn migrated(self, medium: &Medium) -> Result<Self, StoreError> {
+        caught(|| migrations::migrate(&self)).map_err(|error| medium.broken(error))?;
+        Ok(self)
+    }
+
+    /// Looks at every page of the file, which nobody else may use meanwhile, without a change of its layout; then at every row. Whether all
+    /// pages made sense.
+    pub fn inspect(medium: &Medium, progress: &Progress, inspection: &mut Inspection) -> Result<bool, StoreError> {
+        let mut store = Self::as_it_is(medium, progress)?;
+        let looked = caught(|| {
+            let sound = store.database.check_integrity()?;
+            let mut looked = Ok(());
+            store.snapshot()?.each_rows(|rows| {
+                looked = inspection.look(rows);
+                looked.is_ok()
+            })?;
+            looked.map(|()| sound)
+        });
+        looked.map_err(|error| medium.broken(error))
     }
 
     /// Writes the closed file again before it is opened.
@@ -185,6 +233,11 @@ impl Store {
     /// Whether the medium still holds what was opened; else what is wrong, in words.
     pub fn find(&self, medium: &Medium) -> Result<(), String> {
         medium.find(self.file, self.storage.expected_len())
+    }
+
+    /// The length of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.storage.expected_len()
     }
 
     /// A consistent view of what has been committed. Short-lived: an old one keeps freed pages from being used again.

@@ -19,6 +19,8 @@ pub enum Telling {
     },
     /// It is down, and that was told to all channels that it has.
     Told,
+    /// The same, but none of them took it: nothing hides behind this check.
+    Unheard,
 }
 
 impl Telling {
@@ -28,16 +30,21 @@ impl Telling {
             Self::Quiet => "quiet",
             Self::Due { .. } => "due",
             Self::Told => "told",
+            Self::Unheard => "unheard",
         }
     }
 
     /// When it is decided again whether the downtime is told, and what that waits for, in words; `None`: nothing is to be decided.
     pub fn waits(self) -> Option<(Moment, &'static str)> {
         match self {
-            Self::Due { at, held: Held::Away } => Some((at, "its ping may have been lost while none could be taken")),
-            Self::Due { at, held: Held::Failures } => Some((at, "it has not failed often enough in a row")),
-            Self::Quiet | Self::Told => None,
+            Self::Due { at, held } => Some((at, held.text())),
+            Self::Quiet | Self::Told | Self::Unheard => None,
         }
+    }
+
+    /// Whether it is down and that was told, so that its end is told as well.
+    pub fn is_told(self) -> bool {
+        matches!(self, Self::Told | Self::Unheard)
     }
 }
 
@@ -48,14 +55,38 @@ pub enum Held {
     Away,
     /// It has not failed as often in a row as it has to.
     Failures,
+    /// A check that it depends on may be about to go down, or to be told, or has just come up: it gets the chance to report.
+    Parent,
+    /// This check that it depends on is down, and that was told.
+    Behind(CheckId),
+    /// A maintenance window is open.
+    Window,
 }
 
 impl Held {
+    /// A parent whose own deadline passes, or that is decided on, within so many seconds is waited for; and so often it is looked whether
+    /// one still hides a check, or a window is still open.
+    pub const LOOK_SECS: i64 = 15 * 60;
+
     /// The word for it in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Away => "away",
             Self::Failures => "failures",
+            Self::Parent => "parent",
+            Self::Behind(_) => "behind",
+            Self::Window => "window",
+        }
+    }
+
+    /// What is waited for, in words.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Away => "its ping may have been lost while none could be taken",
+            Self::Failures => "it has not failed often enough in a row",
+            Self::Parent => "a parent may be about to go down too, or has just come up",
+            Self::Behind(_) => "a parent is down, which has been told",
+            Self::Window => "a maintenance window is open",
         }
     }
 
@@ -64,8 +95,14 @@ impl Held {
         match (self, to) {
             (Self::Away, Status::Up) => "it was up again soon after a time in which no pings could be taken",
             (Self::Failures, Status::Up) => "it was up again before it had failed often enough in a row",
+            (Self::Parent, Status::Up) => "it was up again soon after a parent",
+            (Self::Behind(_), Status::Up) => "it was down while a parent was, and up again before that",
+            (Self::Window, Status::Up) => "it was up again within a maintenance window",
             (Self::Away, _) => "it was paused soon after a time in which no pings could be taken",
             (Self::Failures, _) => "it was paused before it had failed often enough in a row",
+            (Self::Parent, _) => "it was paused while it waited for a parent",
+            (Self::Behind(_), _) => "it was paused while a parent was down",
+            (Self::Window, _) => "it was paused within a maintenance window",
         }
     }
 }

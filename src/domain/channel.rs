@@ -13,6 +13,7 @@ use super::alert::Event;
 pub use common::{Common, Quiet};
 pub use field::{Field, Form, Need};
 pub use settings::{ChannelSettings, GivenSettings, MASK, Maker, SettingsError};
+pub use value::duration as seconds_of;
 
 /// A kind of channel. There is one of each, in a file of its own below `kinds`.
 pub struct ChannelKind {
@@ -132,6 +133,27 @@ impl ChannelKind {
     /// Whether it has a secret that a file can hold.
     pub fn has_secret_files(&self) -> bool {
         self.fields.iter().any(|field| field.is_secret() && field.prefix().is_none())
+    }
+
+    /// Whether the value of a key is shown to nobody.
+    pub fn is_secret(&self, key: &str) -> bool {
+        self.field(key).is_none_or(|(field, file)| !file && field.is_secret())
+    }
+
+    /// Whether a key can be set, and its value is shown to nobody.
+    pub fn has_secret(&self, key: &str) -> bool {
+        self.field(key).is_some_and(|(field, file)| !file && field.is_secret())
+    }
+
+    /// The key whose value lies in a file, if this key gives that file.
+    pub fn file_key(&self, key: &str) -> Option<&'static str> {
+        self.field(key).filter(|(_, file)| *file).map(|(field, _)| field.key)
+    }
+
+    /// Whether a key can be set, or begins keys that can, like `header` does `header.NAME`.
+    pub fn begins_keys(&self, key: &str) -> bool {
+        let begins = |field: &Field| field.prefix().and_then(|prefix| prefix.strip_suffix('.')) == Some(key);
+        self.fields.iter().chain(self.common_fields()).any(begins)
     }
 
     /// Whether a key is one of its own fields.

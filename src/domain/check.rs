@@ -1,131 +1,19 @@
 //! The life of a check: how pings, the passing of time, pause and resume change it, and what it shows at a given moment.
 
+mod settings;
+
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::alert::{Away, Held, Telling};
 use super::flip::{Cause, Flip};
-use super::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
-use super::moment::{MICROS, Moment};
+use super::ids::{Arrival, CheckId, FlipNumber, ProjectId};
+use super::moment::Moment;
 use super::outcomes::{Outcomes, RunOutcome};
 use super::ping::{Kind, Meaning};
-use super::schedule::Schedule;
 use super::status::{Status, VisibleStatus};
-use super::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
-use super::timezone::Timezone;
-use super::words::duration;
-
-/// When keyword filtering is on, and what no match means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Filters {
-    /// Search the subjects of mails.
-    pub subject: bool,
-    /// Search the bodies of mails.
-    pub body: bool,
-    /// Search the first 10 kB of HTTP bodies.
-    pub http_body: bool,
-    /// No match means failure; otherwise the ping is ignored.
-    pub default_fail: bool,
-}
-
-/// What its owner has set of a check.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Settings {
-    /// Its name.
-    pub name: Name,
-    /// Its slug.
-    pub slug: Slug,
-    /// Its tags.
-    pub tags: Tags,
-    /// Its description.
-    pub desc: Description,
-    /// The period of a Simple check; kept, though unused, while there is a schedule.
-    pub timeout: Seconds,
-    /// How late it may be.
-    pub grace: Seconds,
-    /// The schedule of a Cron or OnCalendar check; `None`: Simple.
-    pub schedule: Option<Arc<Schedule>>,
-    /// The zone in which the schedule is read; kept, though unused, without one.
-    pub tz: Timezone,
-    /// Whether a paused check ignores pings.
-    pub manual_resume: bool,
-    /// Whether only POST counts as a ping.
-    pub post_only: bool,
-    /// Keywords that mean a start.
-    pub start_kw: Keywords,
-    /// Keywords that mean success.
-    pub success_kw: Keywords,
-    /// Keywords that mean failure.
-    pub failure_kw: Keywords,
-    /// Where keywords are searched.
-    pub filters: Filters,
-    /// The notification channels assigned, each once.
-    pub channels: Box<[ChannelId]>,
-    /// How often in a row it has to fail, or to miss a deadline, until that is told.
-    pub after: Failures,
-}
-
-impl Default for Settings {
-    /// A new check that names nothing: see [protocol](crate::docs::protocol).
-    fn default() -> Self {
-        Self {
-            name: Name::default(),
-            slug: Slug::default(),
-            tags: Tags::default(),
-            desc: Description::default(),
-            timeout: Seconds::DAY,
-            grace: Seconds::HOUR,
-            schedule: None,
-            tz: Timezone::utc(),
-            manual_resume: false,
-            post_only: false,
-            start_kw: Keywords::default(),
-            success_kw: Keywords::default(),
-            failure_kw: Keywords::default(),
-            filters: Filters::default(),
-            channels: Box::default(),
-            after: Failures::ONE,
-        }
-    }
-}
-
-impl Settings {
-    /// When it is expected, in words: `every 5 minutes`, `every day at 03:30`.
-    pub fn in_words(&self) -> String {
-        let period = || duration(Moment::from_secs(self.timeout.get()).micros());
-        // Of one hour or one day the number is not said.
-        let every = |period: String| match period.strip_prefix("1 ") {
-            Some(unit) if !unit.contains(' ') => format!("every {unit}"),
-            _ => format!("every {period}"),
-        };
-        self.schedule.as_ref().map_or_else(|| every(period()), |schedule| schedule.in_words())
-    }
-
-    /// When the check that was last pinged then is expected again: for a schedule its first moment strictly later.
-    /// `None` when the schedule has ended.
-    pub fn expected_after(&self, last_ping: Moment) -> Option<Moment> {
-        match &self.schedule {
-            None => Some(last_ping.plus_secs(self.timeout.get())),
-            Some(schedule) => schedule.next_after(last_ping, &self.tz),
-        }
-    }
-
-    /// The first moment after `now` by which a check that has reported nothing since `last_ping` has missed one more ping, grace included.
-    /// `None` when none is expected any more.
-    pub fn missed_after(&self, last_ping: Moment, now: Moment) -> Option<Moment> {
-        let from = now.plus_secs(-self.grace.get());
-        let expected = match &self.schedule {
-            Some(schedule) => schedule.next_after(from.max(last_ping), &self.tz)?,
-            None => {
-                let period = self.timeout.get() * MICROS;
-                let periods = from.micros_since(last_ping).max(0) / period + 1;
-                last_ping.plus_micros(periods.saturating_mul(period))
-            }
-        };
-        Some(expected.plus_secs(self.grace.get()))
-    }
-}
+pub use settings::{Filters, Settings};
 
 /// A run that a start ping began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,7 +89,7 @@ impl CheckState {
     pub fn next_look(&self, settings: &Settings) -> Option<Moment> {
         match self.telling {
             Telling::Due { at, .. } => Some(self.deadline(settings).map_or(at, |deadline| deadline.min(at))),
-            Telling::Quiet | Telling::Told => self.deadline(settings),
+            Telling::Quiet | Telling::Told | Telling::Unheard => self.deadline(settings),
         }
     }
 
@@ -279,6 +167,8 @@ impl CheckState {
         let due = match held {
             Held::Away => now.plus_secs(Away::CHANCE_SECS),
             Held::Failures => settings.missed_after(self.last_sign().min(now), now).unwrap_or(now),
+            Held::Parent => now.plus_secs(Held::LOOK_SECS.max(settings.grace.get())),
+            Held::Behind(_) | Held::Window => now.plus_secs(Held::LOOK_SECS),
         };
         Some((at, due))
     }

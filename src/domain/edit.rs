@@ -154,6 +154,7 @@ impl Edit {
             filters,
             channels: channels.unwrap_or(old.channels),
             after: old.after,
+            parents: old.parents.clone(),
         }
     }
 

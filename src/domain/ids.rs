@@ -19,6 +19,14 @@ id! {
     ChannelId;
     /// An API key or ping key.
     KeyId;
+    /// A user of the dashboard.
+    UserId;
+    /// A session of a user.
+    SessionId;
+    /// A link that is good once.
+    LinkId;
+    /// A maintenance window.
+    WindowId;
     /// A place in the arrival log of pings; 0 stands for "before the first".
     Arrival;
     /// A place in the log of flips; 0 stands for "before the first".

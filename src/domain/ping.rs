@@ -177,14 +177,23 @@ pub struct Ping {
     pub exit: Option<u8>,
     /// Bytes of the body that are kept.
     pub body_len: u32,
+    /// How many pings have the body in common, which was written ahead of them; 0: it was written with this one.
+    pub sharers: u32,
+}
+
+impl Ping {
+    /// Bytes that count as long, of its body or of its part of a body that it shares: see [`long_bytes`].
+    pub fn long_bytes(&self) -> u64 {
+        long_bytes(self.body_len.into(), self.sharers)
+    }
 }
 
 /// Bytes by which a body counts as long. How many short ones there are in the file is bounded by their number already.
 const SHORT_BODY: u64 = 1024;
 
-/// Of a body of so many bytes those that count as long.
-pub fn long_bytes(body_len: u64) -> u64 {
-    body_len.saturating_sub(SHORT_BODY)
+/// Of a body of so many bytes those that count as long; if pings share it, of the part of each.
+pub fn long_bytes(body_len: u64, sharers: u32) -> u64 {
+    (body_len / u64::from(sharers.max(1))).saturating_sub(SHORT_BODY)
 }
 
 /// A completion pairs with a start that is less than 72 hours older.
@@ -229,6 +238,7 @@ mod tests {
             rid: rid.map(Uuid::from_u128),
             exit: None,
             body_len: 0,
+            sharers: 0,
         }
     }
 

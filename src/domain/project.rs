@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use super::alert::ChannelHealth;
-use super::channel::ChannelSettings;
+use super::channel::{ChannelSettings, Maker};
 use super::ids::{ChannelId, KeyId, ProjectId};
 use super::moment::Moment;
 
@@ -272,6 +272,16 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// Gives it settings. Whoever gives other ones is their maker from then on, and what sending with the old ones has shown says nothing of
+    /// the new ones.
+    pub fn give(&mut self, settings: ChannelSettings, maker: Maker) {
+        if settings != self.settings {
+            self.operator = maker == Maker::Operator;
+            self.health = ChannelHealth::default();
+            self.settings = settings;
+        }
+    }
+
     /// Whether it is the same but for when and why something is wrong with it.
     pub fn looks_like(&self, other: &Self) -> bool {
         let health = |of: &ChannelHealth| (of.disabled.is_some(), of.failing.is_some());

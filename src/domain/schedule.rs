@@ -104,6 +104,11 @@ impl Schedule {
         in_words::in_words(&self.text)
     }
 
+    /// Whether it names a zone itself, so that not only that of the check counts.
+    pub fn names_zone(&self) -> bool {
+        matches!(&self.rule, Rule::OnCalendar(lines) if lines.names_zone())
+    }
+
     /// What the text was read as.
     pub const fn kind(&self) -> Kind {
         match self.rule {

@@ -11,6 +11,15 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 /// The bundled database. The system's files are never read: they differ from host to host.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
+/// The names that are stored and shown, in their order.
+static NAMES: LazyLock<Vec<Box<str>>> = LazyLock::new(|| {
+    let is_kept = |name: &str| Timezone::parse(name).is_ok_and(|zone| zone.name() == name);
+    let kept = DATABASE.available().filter(|name| is_kept(name.as_str()));
+    let mut names: Vec<Box<str>> = kept.map(|name| name.as_str().into()).collect();
+    names.sort_unstable();
+    names
+});
+
 /// A time zone under its name in the IANA database, as it is stored and shown. Cloning copies a pointer.
 #[derive(Clone, Debug)]
 pub struct Timezone(TimeZone);
@@ -42,6 +51,11 @@ impl Timezone {
     pub(super) fn in_database(name: &str) -> Option<Self> {
         // jiff ignores case and has a name of its own for an unknown zone.
         DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name) && !zone.is_unknown()).map(Self)
+    }
+
+    /// The names that a check may have, in their order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|name| &**name)
     }
 
     /// Coordinated Universal Time, under the name `UTC`.

@@ -1,8 +1,9 @@
 //! Why a check changed its status, in one sentence, so that messages and pages give the same answer.
 
-use super::check::Settings;
+use super::check::{Check, CheckState, Settings};
 use super::flip::{Cause, Flip};
 use super::moment::Moment;
+use super::status::{Status, VisibleStatus};
 use super::words::{Times, duration};
 
 /// What is known about a check that went down, beside its settings.
@@ -36,6 +37,70 @@ pub fn sentence(flip: Flip, settings: &Settings, known: Known, times: &Times<'_>
         Cause::Operator => format!("Somebody paused or resumed it at {at} ({zone})."),
         Cause::Unknown => format!("It changed at {at} ({zone}); why was not recorded."),
     }
+}
+
+/// What there is to say of a check at a moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// Its status.
+    pub status: VisibleStatus,
+    /// Its status in words, with since when if it is down: `Down since 03:45 (9 h 2 min).`
+    pub headline: String,
+    /// Why it has it and what will change it: some sentences.
+    pub reason: String,
+}
+
+/// What there is to say of a check now. `last` is its newest flip; `None`: it is no longer kept, or there was none.
+pub fn standing(check: &Check, last: Option<Flip>, known: Known, times: &Times<'_>) -> Standing {
+    let (settings, now) = (&*check.settings, times.now);
+    // What is overdue, though nobody has noticed yet, is so by the rules of the one who will.
+    let (mut state, mut flips) = (check.state, Vec::new());
+    state.settle(settings, now, &mut flips);
+    let (headline, mut reason) = match state.visible_status(settings, now) {
+        VisibleStatus::Down => {
+            let stored = Flip { at: state.changed, from: Status::Up, to: Status::Down, cause: Cause::Unknown };
+            let flip = flips.last().copied().or(last).filter(|flip| flip.to == Status::Down).unwrap_or(stored);
+            let since = format!("Down since {} ({}).", times.at(flip.at), duration(now.micros_since(flip.at)));
+            (since, vec![sentence(flip, settings, known, times)])
+        }
+        VisibleStatus::Grace => {
+            ("Late.".into(), state.grace_start.map(|at| format!("It was expected at {}.", times.at(at))).into_iter().collect())
+        }
+        VisibleStatus::Up => ("Up.".into(), vec![up(&state, times)]),
+        VisibleStatus::New => ("New.".into(), vec![new(&state).into()]),
+        VisibleStatus::Paused => ("Paused.".into(), vec![paused(settings).into()]),
+    };
+    if let Some(run) = state.run {
+        reason.push(format!("A run began at {} ({}).", times.at_second(run.start), times.relative(run.start)));
+    }
+    let waits_for_sign = state.run.is_some() || state.visible_status(settings, now) == VisibleStatus::Grace;
+    if let Some(deadline) = state.deadline(settings).filter(|_| waits_for_sign) {
+        reason.push(format!("Unless it reports, it goes down at {} ({}).", times.at(deadline), times.relative(deadline)));
+    }
+    if let Some((at, why)) = state.telling.waits() {
+        reason.push(format!("Nobody has been told yet: {why}. That is decided at {}.", times.at(at)));
+    }
+    Standing { status: state.visible_status(settings, now), headline, reason: reason.join(" ") }
+}
+
+fn up(state: &CheckState, times: &Times<'_>) -> String {
+    let last = state.last_ping.map(|at| format!("Last ping {}", times.relative(at)));
+    match (last, state.grace_start) {
+        (Some(last), Some(next)) => format!("{last}, next expected {} ({}).", times.at(next), times.relative(next)),
+        (Some(last), None) => format!("{last}. The schedule has ended; nothing more is expected."),
+        (None, _) => String::new(),
+    }
+}
+
+fn new(state: &CheckState) -> &'static str {
+    match state.n_pings {
+        0 => "Waiting for the first ping. Until then nothing can be overdue.",
+        _ => "Waiting for the next ping. Until then nothing can be overdue.",
+    }
+}
+
+fn paused(settings: &Settings) -> &'static str {
+    if settings.manual_resume { "Pings are ignored until you resume it." } else { "The next success or failure starts it again." }
 }
 
 /// The reason of a flip in a few words, without a time.
@@ -74,3 +139,6 @@ pub fn word(cause: Cause) -> &'static str {
 fn seconds(seconds: i64) -> i64 {
     Moment::from_secs(seconds).micros()
 }
+
+#[cfg(test)]
+mod tests;

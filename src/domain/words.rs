@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::moment::{MICROS, Moment};
 use super::timezone::Timezone;
+use super::timezone::wall::Wall;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -32,6 +33,15 @@ pub fn duration(micros: i64) -> String {
     }
 }
 
+/// A number of bytes: `98.7 kB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
 /// The clock that a text is read by: times are said as seen from now, in one zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Times<'a> {
@@ -52,6 +62,51 @@ impl Times<'_> {
         self.written(moment, true)
     }
 
+    /// How far a moment lies from now, in one unit: `just now`, `42 s ago`, `in 15 h`, `7 d ago`; from 14 days on its date.
+    pub fn relative(&self, moment: Moment) -> String {
+        let away = moment.micros_since(self.now) / MICROS;
+        let seconds = away.saturating_abs();
+        let far = match seconds {
+            0..5 => return "just now".into(),
+            5..60 => format!("{seconds} s"),
+            60..3_600 => format!("{} min", seconds / 60),
+            3_600..172_800 => format!("{} h", seconds / 3_600),
+            172_800..1_209_600 => format!("{} d", seconds / 86_400),
+            _ => return self.date(moment),
+        };
+        if away < 0 { format!("{far} ago") } else { format!("in {far}") }
+    }
+
+    /// The day of a moment: `20 Nov 2026`.
+    pub fn date(&self, moment: Moment) -> String {
+        let Some(shown) = self.zone.wall(moment).and_then(Wall::civil) else { return "an unknown time".into() };
+        format!("{} {} {}", shown.day(), named(&MONTHS, i64::from(shown.month()) - 1), shown.year())
+    }
+
+    /// The month of a moment: `Nov 2026`.
+    pub fn month(&self, moment: Moment) -> String {
+        let date = self.date(moment);
+        date.split_once(' ').map_or_else(|| date.clone(), |(_, month)| month.to_owned())
+    }
+
+    /// A moment to the second with its day and zone: `20 Nov 2026, 12:56:21 (Europe/Riga)`.
+    pub fn exact(&self, moment: Moment) -> String {
+        let Some(shown) = self.zone.wall(moment).and_then(Wall::civil) else { return "an unknown time".into() };
+        let (hour, minute, second) = (shown.hour(), shown.minute(), shown.second());
+        format!("{}, {hour:02}:{minute:02}:{second:02} ({})", self.date(moment), self.zone.name())
+    }
+
+    /// A moment to the minute with its day of the week and the zone's distance from UTC: `Sat 21 Nov 03:30 +02`.
+    pub fn with_offset(&self, moment: Moment) -> String {
+        let Some(wall) = self.zone.wall(moment) else { return "an unknown time".into() };
+        let Some(shown) = wall.civil() else { return "an unknown time".into() };
+        let offset = (wall.secs() - moment.secs()) / 60;
+        let (sign, hours, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60, offset.abs() % 60);
+        let minutes = if minutes == 0 { String::new() } else { format!(":{minutes:02}") };
+        let (day, month) = (weekday(wall), named(&MONTHS, i64::from(shown.month()) - 1));
+        format!("{day} {} {month} {:02}:{:02} {sign}{hours:02}{minutes}", shown.day(), shown.hour(), shown.minute())
+    }
+
     /// A span between two moments: `from 03:45 until 08:57`, to the second when it is short.
     pub fn span(&self, from: Moment, until: Moment) -> String {
         let written = |at| self.written(at, until.micros_since(from) < 600 * MICROS);
@@ -63,14 +118,12 @@ impl Times<'_> {
         let Some(shown) = wall.civil() else { return "an unknown time".into() };
         let days = |wall: i64| wall.div_euclid(86_400);
         let ahead = days(wall.secs()) - days(today.secs());
-        let named = |names: &[&'static str], at: i64| usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default();
         let (day, month) = (shown.day(), named(&MONTHS, i64::from(shown.month()) - 1));
         let date: Cow<'_, str> = match ahead {
             0 => "".into(),
             -1 => "yesterday ".into(),
             1 => "tomorrow ".into(),
-            // 1970-01-01 was a Thursday.
-            -180..=180 => format!("{} {day} {month} ", named(&WEEKDAYS, (days(wall.secs()) + 3).rem_euclid(7))).into(),
+            -180..=180 => format!("{} {day} {month} ", weekday(wall)).into(),
             _ => format!("{day} {month} {} ", shown.year()).into(),
         };
         let second = if seconds { format!(":{:02}", shown.second()) } else { String::new() };
@@ -78,9 +131,26 @@ impl Times<'_> {
     }
 }
 
+/// The day of the week that a clock shows.
+fn weekday(wall: Wall) -> &'static str {
+    // 1970-01-01 was a Thursday.
+    named(&WEEKDAYS, (wall.secs().div_euclid(86_400) + 3).rem_euclid(7))
+}
+
+fn named(names: &[&'static str], at: i64) -> &'static str {
+    usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_said_in_one_unit() {
+        for (bytes, words) in [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1.0 kB"), (98_765, "98.7 kB"), (1_250_000, "1.2 MB")] {
+            assert_eq!(size(bytes), words);
+        }
+    }
 
     fn moment(text: &str) -> Moment {
         Moment::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
@@ -126,5 +196,42 @@ mod tests {
         let (from, until) = (moment("2026-11-20T01:45:10Z"), moment("2026-11-20T01:45:50Z"));
         assert_eq!(times.span(from, until), "from 03:45:10 until 03:45:50");
         assert_eq!(times.span(from, moment("2026-11-20T06:57:00Z")), "from 03:45 until 08:57");
+    }
+
+    #[test]
+    fn distances_are_said_in_one_unit() {
+        let riga = Timezone::parse("Europe/Riga").unwrap();
+        let times = Times { now: moment("2026-11-20T10:56:21Z"), zone: &riga };
+        for (seconds, words) in [
+            (0, "just now"),
+            (-4, "just now"),
+            (4, "just now"),
+            (-5, "5 s ago"),
+            (59, "in 59 s"),
+            (-60, "1 min ago"),
+            (3_599, "in 59 min"),
+            (-3_600, "1 h ago"),
+            (172_799, "in 47 h"),
+            (-172_800, "2 d ago"),
+            (1_209_599, "in 13 d"),
+            (-1_209_600, "6 Nov 2026"),
+            (5_000_000, "17 Jan 2027"),
+        ] {
+            assert_eq!(times.relative(times.now.plus_secs(seconds)), words, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn exact_times_name_their_zone() {
+        for (zone, exact, offset, month) in [
+            ("Europe/Riga", "1 Jan 2027, 00:30:05 (Europe/Riga)", "Fri 1 Jan 00:30 +02", "Jan 2027"),
+            ("UTC", "31 Dec 2026, 22:30:05 (UTC)", "Thu 31 Dec 22:30 +00", "Dec 2026"),
+            ("America/St_Johns", "31 Dec 2026, 19:00:05 (America/St_Johns)", "Thu 31 Dec 19:00 -03:30", "Dec 2026"),
+        ] {
+            let zone = Timezone::parse(zone).unwrap();
+            let at = moment("2026-12-31T22:30:05Z");
+            let times = Times { now: at, zone: &zone };
+            assert_eq!((times.exact(at), times.with_offset(at), times.month(at)), (exact.into(), offset.into(), month.into()));
+        }
     }
 }

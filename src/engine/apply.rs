@@ -4,10 +4,17 @@
 
 mod alert;
 mod check;
+mod declare;
+mod delivery;
+mod parents;
 mod ping;
 mod project;
+mod user;
+mod window;
 
 pub use ping::SEARCHED_BYTES;
+pub(in crate::engine) use user::MOST_USERS;
+pub(in crate::engine) use window::MOST_WINDOWS;
 
 use std::collections::BTreeSet;
 
@@ -70,6 +77,8 @@ pub struct WorkingState {
     pub effects: Effects,
     /// Bytes of an HTTP ping's body that are stored.
     pub body_limit: usize,
+    /// Bytes that one command puts into the log at the most; a body that comes to more is written ahead of it.
+    pub large: usize,
     /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.
     pub full: BTreeSet<ProjectId>,
 }
@@ -81,15 +90,12 @@ impl WorkingState {
     /// more.
     pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
         match command {
-            Command::Ping(request) => self.ping(*request, usize::MAX, now),
+            Command::Ping(request) => self.ping_alone(*request, now),
             Command::Mail(pings) => Ok(self.mail(pings, now)),
             Command::CreateCheck(request) => self.create_check(*request, now),
             Command::UpdateCheck(id, edit) => self.update_check(id, *edit, now),
-            Command::Pause(id) => self.transition(id, now, |state, settings, flips| {
-                state.pause(settings, now, flips);
-                true
-            }),
-            Command::Resume(id) => self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips)),
+            Command::Pause(id) => self.pause(id, now),
+            Command::Resume(id) => self.resume(id, now),
             Command::DeleteCheck(id) => self.delete_check(id, now),
             Command::Expire(ids) => Ok(self.expire(&ids, now)),
             Command::BringBack(ids) => Ok(self.bring_back(&ids, now)),
@@ -101,21 +107,27 @@ impl WorkingState {
             Command::DeleteProject(id) => self.delete_project(id),
             Command::CreateKey(request) => self.create_key(*request, now),
             Command::NoteKeyUses(uses) => Ok(self.note_key_uses(uses)),
+            Command::SetKey(id, label) => self.set_key(id, label),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),
             Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker),
+            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value),
             Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
             Command::AssignChannel { channel, checks, assigned } => self.assign_channel(channel, checks, assigned, now),
             Command::Away(away) => Ok(self.note_away(away)),
             Command::ForgetAhead => Ok(self.forget_ahead(now)),
-            Command::SetAlerting { check, after } => self.set_alerting(check, after, now),
+            Command::SetAlerting { check, after, parents } => self.set_alerting(check, after, parents, now),
+            Command::CreateWindow(request) => self.create_window(*request, now),
+            Command::DeleteWindow(project, id) => self.delete_window(project, id, now),
             Command::Remind(channel) => self.remind(channel, now),
             Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
             Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
+            Command::User(command) => self.user_command(*command, now),
+            Command::Declare(asked) => self.declare(&asked, now),
             Command::SetBadgeSecret(secret) => {
                 self.change(Change::BadgeSecret(secret));
                 Ok(Outcome::Done)

@@ -1,5 +1,8 @@
 //! Everything that can change state, as one closed list, and everything that can come of it.
 
+pub mod declare;
+pub mod user;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,11 +12,18 @@ use crate::domain::alert::{Away, Delivery, OutboxRow};
 use crate::domain::channel::{ChannelSettings, GivenSettings, Maker, SettingsError};
 use crate::domain::check::{self, Check};
 use crate::domain::edit::{Edit, UniqueField};
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
 use crate::domain::moment::Moment;
+use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
-use crate::domain::text::{Failures, Slug};
+use crate::domain::text::{Failures, Name, Slug, Tags};
+use crate::domain::user::User;
+use crate::domain::user::session::Session;
+use crate::domain::wanted::Conflict;
+use crate::domain::window::{Window, WindowTimes};
+use declare::{Declare, Declared};
+use user::{UserCommand, UserRefusal};
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
 #[derive(Clone, Debug)]
@@ -58,6 +68,8 @@ pub enum Command {
     CreateKey(Box<NewKey>),
     /// Keep when and from where API keys were used; those of keys that are gone are dropped.
     NoteKeyUses(Vec<(KeyId, KeyUse)>),
+    /// Call a key something else.
+    SetKey(KeyId, KeyLabel),
     /// Remove a key.
     RevokeKey(KeyId),
     /// Make a channel.
@@ -70,8 +82,17 @@ pub enum Command {
         name: Option<ChannelName>,
         /// Its new settings, in place of all it had; a mask in them keeps a secret that it has then.
         settings: Option<GivenSettings>,
-        /// Who gives the settings; `None`: what sends to the channel, in whose name nothing is allowed or forbidden.
-        maker: Option<Maker>,
+        /// Who gives the settings.
+        maker: Maker,
+    },
+    /// Change a setting of a channel that its receiver asks to change, unless the channel was given other settings meanwhile.
+    AdoptSetting {
+        /// The channel as it was when something was sent to it.
+        sent_to: Arc<Channel>,
+        /// Which setting.
+        key: &'static str,
+        /// Its new value.
+        value: Box<str>,
     },
     /// Remove a channel, from all checks too.
     DeleteChannel(ChannelId),
@@ -98,13 +119,19 @@ pub enum Command {
     Away(Away),
     /// The clock was set back: of the times in which no pings could be taken, what is yet to come is forgotten.
     ForgetAhead,
-    /// Change how often in a row a check has to fail until that is told.
+    /// Change when the downtimes of a check are told; what is `None` stays.
     SetAlerting {
         /// Which check.
         check: CheckId,
-        /// How often.
-        after: Failures,
+        /// How often in a row it has to fail.
+        after: Option<Failures>,
+        /// The checks that it depends on.
+        parents: Option<Parents>,
     },
+    /// Make a maintenance window. Answered with [`Outcome::Window`].
+    CreateWindow(Box<NewWindow>),
+    /// Remove a maintenance window: what it held back is decided on at once.
+    DeleteWindow(ProjectId, WindowId),
     /// Remind a channel of the checks that are still down; not while an earlier reminder waits.
     Remind(ChannelId),
     /// Sending these begins. Answered with [`Outcome::Begun`].
@@ -127,6 +154,10 @@ pub enum Command {
         /// The status of the answer, or 0.
         status: u16,
     },
+    /// Change what there is of users.
+    User(Box<UserCommand>),
+    /// Make what files declare the real state. Answered with [`Outcome::Declared`].
+    Declare(Box<Declare>),
     /// Sign badge URLs with this secret from now on.
     SetBadgeSecret(BadgeSecret),
     /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
@@ -256,26 +287,45 @@ pub struct NewChannel {
     pub operator: bool,
 }
 
+/// A maintenance window to be made.
+#[derive(Clone, Debug)]
+pub struct NewWindow {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Whose it is.
+    pub project: ProjectId,
+    /// Its name.
+    pub name: Name,
+    /// The tags of the checks that it is about.
+    pub tags: Tags,
+    /// When it is open.
+    pub times: WindowTimes,
+}
+
 /// What has come of one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// To which channel it was sent.
     pub channel: ChannelId,
+    /// The channel as it was then; `None`: it was not sent at all, so that the settings do not matter.
+    pub sent_to: Option<Arc<Channel>>,
     /// What it told.
     pub rows: Vec<DeliveryNumber>,
     /// Which of them stands for the message.
     pub told_with: Option<DeliveryNumber>,
     /// What has come of it.
-    pub sent: Sent,
+    pub sent: SendOutcome,
     /// The status of the answer, or 0.
     pub status: u16,
 }
 
 /// What has come of sending something. Reasons are sentences without secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Sent {
+pub enum SendOutcome {
     /// The channel took it.
     Delivered,
+    /// The channel took it, but not for all of its recipients.
+    DeliveredInPart(Box<str>),
     /// A later row tells it as well, or it was over before it was told.
     Superseded(Box<str>),
     /// This channel is told nothing of the kind.
@@ -293,6 +343,16 @@ pub enum Sent {
     },
 }
 
+impl SendOutcome {
+    /// The same of settings that the channel has no more: what was not taken is tried again with those that it has now.
+    pub fn under_old_settings(self) -> Self {
+        match self {
+            Self::Failed(reason) | Self::Closed(reason) => Self::Later { reason, doubtful: false },
+            other => other,
+        }
+    }
+}
+
 /// What a command came to, once it is on disk.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
@@ -306,16 +366,24 @@ pub enum Outcome {
     Created(Box<Check>),
     /// The project as it is now.
     Project(Box<Project>),
-    /// The key as it was made.
+    /// The key as it is now.
     Key(Box<Key>),
+    /// The user as it is now.
+    User(Box<User>),
+    /// The session as it is now.
+    Session(Box<Session>),
     /// The channel as it is now.
     Channel(Box<Channel>),
+    /// The maintenance window as it was made.
+    Window(Arc<Window>),
     /// Attempts have begun to send these, as they are now.
     Begun(Vec<Arc<OutboxRow>>),
     /// So many checks are assigned to the channel that were not, or the other way round.
     Assigned(usize),
     /// It waits to be sent under this number.
     Queued(DeliveryNumber),
+    /// What files declared is so now.
+    Declared(Declared),
     /// It is done and there is nothing to tell.
     Done,
 }
@@ -331,12 +399,16 @@ pub enum Refusal {
     CheckLimit,
     /// The project has as many channels as the API makes.
     ChannelLimit,
+    /// The project has as many maintenance windows as it may.
+    WindowLimit,
     /// Resume of a check that is not paused.
     NotPaused,
     /// A project of that name exists.
     ProjectNameTaken,
     /// This text is over its limit, and the check that would be changed has another.
     TooLong(&'static str),
+    /// The check cannot have these parents.
+    Parents(ParentsError),
     /// The channel does not take these settings in place of its own.
     Settings(SettingsError),
     /// An empty item in a list of channels.
@@ -347,6 +419,10 @@ pub enum Refusal {
     AmbiguousChannel(Box<str>),
     /// The channel is disabled.
     ChannelDisabled,
+    /// What files declare cannot be.
+    Conflicts(Vec<Conflict>),
+    /// It is about users.
+    User(UserRefusal),
     /// The check has changed since, and who gets this is told what is true now.
     Outdated,
 }

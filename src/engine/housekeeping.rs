@@ -2,6 +2,7 @@
 //! done in slices beside the batches, so that no ping waits for it.
 
 mod checkpoint;
+mod pieces;
 mod sweep;
 
 use super::state::State;
@@ -10,6 +11,7 @@ use crate::domain::ids::{Arrival, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::store::{Batch, StoreError};
 use checkpoint::Checkpoint;
+use pieces::Pieces;
 use sweep::Sweep;
 
 pub(super) use checkpoint::LogPlace;
@@ -24,6 +26,10 @@ pub struct Thresholds {
     pub checkpoint_bytes: u64,
     /// Bytes of bodies after which a slice of a sweep ends, unless more came in meanwhile.
     pub sweep_bytes: u64,
+    /// A ping or mail that puts more bytes of bodies into the log is written in pieces, and one at a time.
+    pub large: usize,
+    /// Bytes of a piece, at the most.
+    pub piece: usize,
     /// Pings that the tail of the log needs before a checkpoint is made. The tail is what start-up has to replay.
     pub least_tail: u64,
     /// Pings that the tail needs for each check that there is. A checkpoint writes one row for each check; this spreads its cost.
@@ -44,6 +50,9 @@ impl Default for Thresholds {
             slice: 512,
             checkpoint_bytes: 1 << 20,
             sweep_bytes: 4 << 20,
+            large: 256 << 10,
+            // With what belongs to it, it has a page of 1 MiB.
+            piece: (1 << 20) - 1024,
             least_tail: 50_000,
             tail_per_check: 10,
             tail_bytes: 8 << 20,
@@ -69,7 +78,7 @@ struct Slice<'a> {
     thresholds: Thresholds,
     batch: &'a Batch,
     state: &'a State,
-    /// Pings that the batch has appended, and bytes of their bodies.
+    /// Pings that the batch has appended, and bytes of bodies that it has written.
     appended: (u64, u64),
     /// The ends of both logs.
     newest: LogPlace,
@@ -90,6 +99,7 @@ pub(super) struct Housekeeping {
     thresholds: Thresholds,
     checkpoint: Checkpoint,
     sweep: Sweep,
+    pieces: Pieces,
     /// The next flip to be looked at, in a round that is going on.
     next_flip: Option<FlipNumber>,
     /// Deliveries are to be looked at.
@@ -106,6 +116,8 @@ impl Housekeeping {
             thresholds,
             checkpoint: Checkpoint::new(checkpoint),
             sweep: Sweep::new(size),
+            // What was being written when the server ended belongs to nobody.
+            pieces: Pieces::due(),
             next_flip: None,
             prunes_deliveries: false,
             new_deliveries: 0,
@@ -130,11 +142,22 @@ impl Housekeeping {
 
     /// Begins again where it stood, but sweeps only from this arrival on.
     pub(super) fn begin_again(&mut self, thresholds: Thresholds, standing: Standing, from: Arrival) {
-        *self = Self::new(thresholds, standing.done, standing.size);
+        let pieces = std::mem::replace(&mut self.pieces, Pieces::due());
+        *self = Self { pieces, ..Self::new(thresholds, standing.done, standing.size) };
         self.sweep.from = from;
     }
 
-    /// Counts what a batch appends: so many pings, and bytes of their bodies.
+    /// Leaves an upload that could not be read, if it was that, where it is; whether it was.
+    pub(super) fn go_round_upload(&mut self) -> bool {
+        self.pieces.go_round()
+    }
+
+    /// Has removed what was written ahead of a command and belongs to no ping.
+    pub(super) fn look_at_pieces(&mut self) {
+        self.pieces.request();
+    }
+
+    /// Counts what a batch appends: so many pings, and bytes of their bodies that count as long.
     pub(super) fn appended(&mut self, appended: (u64, u64)) {
         self.sweep.appended(appended);
     }
@@ -159,6 +182,7 @@ impl Housekeeping {
     pub(super) fn everything(&mut self) {
         self.checkpoint.request();
         self.sweep.request();
+        self.pieces.request();
         self.next_flip = Some(FlipNumber(0));
         self.prunes_deliveries = true;
     }
@@ -169,18 +193,30 @@ impl Housekeeping {
         size.log_len + size.kept_len
     }
 
-    /// Whether there is work that does not wait for pings.
-    pub(super) fn pending(&self) -> bool {
-        self.checkpoint.pending() || self.sweep.pending() || self.next_flip.is_some() || self.prunes_deliveries
+    /// Pings in the file, and bytes of their long bodies.
+    pub(super) fn size(&self) -> (u64, u64) {
+        let size = self.sweep.size();
+        (self.pings(), size.log_bytes + size.kept_bytes)
     }
 
-    /// Does one slice of whatever is due in a batch that has just appended so many `(pings, bytes of bodies)`; `false` when it wrote
-    /// nothing. Without a time nothing goes for its age.
+    /// Pieces of bodies that were removed from it.
+    pub(super) fn removed_pieces(&self) -> u64 {
+        self.pieces.removed
+    }
+
+    /// Whether there is work that does not wait for pings.
+    pub(super) fn pending(&self) -> bool {
+        self.checkpoint.pending() || self.sweep.pending() || self.pieces.pending() || self.next_flip.is_some() || self.prunes_deliveries
+    }
+
+    /// Does one slice of whatever is due in a batch that has just appended so many pings and written so many bytes of bodies, and maybe a
+    /// piece of an `upload`; `false` when it wrote nothing. Without a time nothing goes for its age.
     pub(super) fn slice(
         &mut self,
         batch: &Batch,
         state: &State,
         appended: (u64, u64),
+        upload: Option<u64>,
         newest: LogPlace,
         now: Option<Moment>,
     ) -> Result<bool, StoreError> {
@@ -190,6 +226,11 @@ impl Housekeeping {
         if !self.checkpoint.pending() || appended.0 > 0 {
             wrote |= self.sweep.slice(&slice, self.checkpoint.done.arrival)?;
         }
+        if self.sweep.has_unreferred() {
+            self.pieces.request();
+        }
+        // Twice what came in, so that it gets ahead of any rate.
+        wrote |= self.pieces.slice(batch, self.thresholds.sweep_bytes.max(2 * appended.1), upload)?;
         wrote |= self.prune_flips(batch, state, now)?;
         wrote |= self.prune_deliveries(batch, now)?;
         Ok(wrote)

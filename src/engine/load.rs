@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize};
-use super::state::{Change, State};
+use super::state::{Change, State, UserChange};
 use crate::domain::alert::Telling;
 use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
-use crate::domain::ping::long_bytes;
 use crate::domain::status::Status;
 use crate::store::{Mark, Snapshot, Store, StoreError};
 
@@ -57,12 +56,12 @@ impl Times {
     }
 }
 
-/// Reads everything that memory holds, as it is seen from `now`. Rows that this release cannot read are put aside.
-pub(super) fn load(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreError> {
-    match read(store, body_limit, now) {
+/// Reads everything that memory holds, as it is seen from `now`; `limits`: see [`WorkingState`]. Rows that this release cannot read are put aside.
+pub(super) fn load(store: &Store, limits: (usize, usize), now: Moment) -> Result<Loaded, StoreError> {
+    match read(store, limits, now) {
         Err(StoreError::Corrupt { .. }) => {
             let checks = store.put_aside()?;
-            let mut loaded = read(store, body_limit, now)?;
+            let mut loaded = read(store, limits, now)?;
             pause(store, &mut loaded.working.state, &checks)?;
             Ok(loaded)
         }
@@ -86,7 +85,7 @@ fn pause(store: &Store, state: &mut State, checks: &[CheckId]) -> Result<(), Sto
     batch.commit()
 }
 
-fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreError> {
+fn read(store: &Store, (body_limit, large): (usize, usize), now: Moment) -> Result<Loaded, StoreError> {
     let snapshot = store.snapshot()?;
     let mut state = State::default();
     if let Some(secret) = snapshot.badge_secret()? {
@@ -104,6 +103,21 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
     }
     for channel in snapshot.channels()? {
         state.apply(&Change::Channel(Arc::new(channel)));
+    }
+    for user in snapshot.users()? {
+        state.apply(&Change::User(UserChange::User(Arc::new(user))));
+    }
+    for session in snapshot.sessions()? {
+        state.apply(&Change::User(UserChange::Session(Arc::new(session))));
+    }
+    for link in snapshot.links()? {
+        state.apply(&Change::User(UserChange::Link(Arc::new(link))));
+    }
+    for window in snapshot.windows()? {
+        state.apply(&Change::Window(Arc::new(window)));
+    }
+    for (id, source) in snapshot.managed()? {
+        state.apply(&Change::Managed(id, Some(source)));
     }
     for row in snapshot.outbox()? {
         state.apply(&Change::Queued(Arc::new(row?)));
@@ -137,7 +151,7 @@ fn read(store: &Store, body_limit: usize, now: Moment) -> Result<Loaded, StoreEr
     };
     let times = times(&snapshot, &state, now)?;
     Ok(Loaded {
-        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, full: BTreeSet::new() },
+        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, large, full: BTreeSet::new() },
         times,
         checkpoint,
         size,
@@ -171,7 +185,7 @@ fn replay(snapshot: &Snapshot, state: &mut State, checkpoint: LogPlace) -> Resul
     for ping in snapshot.pings_after(checkpoint.arrival)? {
         let (arrival, ping) = ping?;
         newest.arrival = arrival;
-        newest.bytes += long_bytes(ping.body_len.into());
+        newest.bytes += ping.long_bytes();
         while let Some(flip) = flips.next_if(|flip| !matches!(flip, Ok((_, logged)) if logged.arrival > arrival)) {
             let (number, logged) = flip?;
             newest.flip = number;

@@ -12,7 +12,7 @@ use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
-use crate::store::{Snapshot, StoreError, caught};
+use crate::store::{Rows, Snapshot, StoreError, caught};
 
 /// Pings in one list: see [limits](crate::docs::limits).
 const MOST_LISTED: u64 = 1000;
@@ -49,19 +49,37 @@ impl Handle {
     /// The flips of a check that are not older than `from`, newest first: in the order in which they were logged, which is not that of their
     /// times if the clock was set.
     pub fn flips(&self, check: &Check, from: Moment) -> Result<Vec<Flip>, StoreError> {
+        self.newest_flips(check, from, usize::MAX)
+    }
+
+    /// The newest of these, at most `most`.
+    pub fn newest_flips(&self, check: &Check, from: Moment, most: usize) -> Result<Vec<Flip>, StoreError> {
         let (mut flips, mut next) = (Vec::new(), Some(check.state.last_flip));
-        while let Some(last) = next {
+        while let Some(last) = next.take()
+            && flips.len() < most
+        {
             let (page, older) = self.some_flips(check, last, from)?;
             flips.extend(page);
             next = older;
         }
+        flips.truncate(most);
         Ok(flips)
+    }
+
+    /// The number of the oldest ping of a check within its log limit.
+    pub fn first_kept_ping(&self, check: &Check) -> u64 {
+        check.state.n_pings.saturating_sub(self.ping_log_limit(check)) + 1
     }
 
     /// Some of them, from number `last` on: so many as are read from one snapshot, and where the others go on, if there are any.
     pub fn some_flips(&self, check: &Check, last: FlipNumber, from: Moment) -> Result<(Vec<Flip>, Option<FlipNumber>), StoreError> {
-        let page =
-            self.read(check, "flips", |snapshot| snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).collect::<Result<Vec<_>, _>>())?;
+        let page = self.read(check, "flips", |snapshot| {
+            // Before one that is too old there may be others that are not, if the clock was set back.
+            let in_order = snapshot.flips_are_in_order()?;
+            let wanted =
+                |logged: &Result<LoggedFlip, StoreError>| !in_order || logged.as_ref().map_or(true, |logged| logged.flip.at >= from);
+            snapshot.flips_of(check.id, last)?.take(FLIPS_AT_ONCE).take_while(wanted).collect::<Result<Vec<_>, _>>()
+        })?;
         let older = page.get(FLIPS_AT_ONCE - 1).map(|logged| logged.previous);
         Ok((page.into_iter().map(|logged| logged.flip).filter(|flip| flip.at >= from).collect(), older))
     }
@@ -83,6 +101,22 @@ impl Handle {
             found.extend(page.into_iter().filter(|delivery| wanted(delivery)).take(room));
         }
         Ok(found)
+    }
+
+    /// Shows every row of the file as of now, table by table, until `show` is false. The file grows by what is written meanwhile, since pages
+    /// that are freed are not used again.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has to be opened anew meanwhile: the writer then waits for whoever reads.
+    pub fn each_rows(&self, mut show: impl FnMut(&Rows<'_>) -> bool) -> Result<bool, StoreError> {
+        self.query(|snapshot| {
+            let mut opened_anew = false;
+            let all = snapshot.each_rows(|rows| {
+                opened_anew = !self.0.writable.load(Ordering::Relaxed);
+                !opened_anew && show(rows)
+            })?;
+            if opened_anew { Err(StoreError::Reopening) } else { Ok(all) }
+        })
     }
 
     /// A test query of the database.

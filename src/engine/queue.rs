@@ -11,12 +11,13 @@ use super::replies::RouteId;
 use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
-const MOST_COMMANDS: usize = 8192;
+pub(super) const MOST_COMMANDS: usize = 8192;
 /// Bytes of texts that may wait.
 const MOST_BYTES: usize = 64 << 20;
-/// A command of more bytes is large: a mail, as a rule. Large ones have a room of their own, so that small ones find theirs, and the
-/// writer takes one at a time.
-const LARGE: usize = 256 << 10;
+/// Bytes of small commands that the writer takes at once, so that no commit is long. Light ones come beside them, whatever waits.
+const BATCH_BYTES: usize = 4 << 20;
+/// A command of so many bytes, or less, is light.
+const LIGHT: usize = 4 << 10;
 /// Bytes of large commands that may wait; one larger than this is taken when no other large one waits.
 const MOST_LARGE_BYTES: usize = 64 << 20;
 
@@ -41,15 +42,19 @@ struct Waiting {
     nudged: bool,
 }
 
-#[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
+    /// A command that holds more bytes, or puts more into the log, is large: a mail, as a rule. Large ones have a room of their own, so
+    /// that small ones find theirs, and the writer takes one at a time.
+    large: usize,
 }
 
 /// What the writer finds when it looks.
 pub(super) struct Taken {
     pub(super) entries: Vec<Entry>,
+    /// One of the large.
+    pub(super) large: Option<Entry>,
     /// Nothing more will come.
     pub(super) closed: bool,
 }
@@ -58,9 +63,42 @@ impl Waiting {
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
+
+    /// As many of the small as make a batch.
+    fn take_small(&mut self) -> Vec<Entry> {
+        let small = std::mem::take(&mut self.small);
+        if self.small_bytes <= BATCH_BYTES {
+            self.small_bytes = 0;
+            return small;
+        }
+        let mut room = BATCH_BYTES;
+        let (taken, left) = small.into_iter().partition(|entry| {
+            let bytes = weight(&entry.command);
+            let fits = bytes <= LIGHT || room > 0;
+            if fits {
+                self.small_bytes -= bytes;
+                room = room.saturating_sub(bytes);
+            }
+            fits
+        });
+        self.small = left;
+        taken
+    }
+}
+
+impl Taken {
+    /// Gives all of them the same answer: that there is none.
+    pub(super) fn refuse(self, unavailable: Unavailable) {
+        self.entries.into_iter().chain(self.large).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+    }
 }
 
 impl Queue {
+    /// An empty one. A command is large from so many bytes on.
+    pub(super) fn new(large: usize) -> Self {
+        Self { waiting: Mutex::default(), arrived: Condvar::new(), large }
+    }
+
     /// Puts a command in, or says why not.
     pub(super) fn push(&self, command: Command, route: Option<RouteId>) -> Result<oneshot::Receiver<Answer>, Unavailable> {
         let bytes = weight(&command);
@@ -68,7 +106,7 @@ impl Queue {
         if waiting.closed {
             return Err(Unavailable::Stopping);
         }
-        let is_large = bytes > LARGE;
+        let is_large = bytes.max(logged(&command)) > self.large;
         let is_full = if is_large {
             waiting.large_bytes > 0 && waiting.large_bytes + bytes > MOST_LARGE_BYTES
         } else {
@@ -94,19 +132,32 @@ impl Queue {
         Ok(answer)
     }
 
-    /// Takes the small commands that wait and one of the large. With nothing there it waits for the first command, a nudge or the end of
-    /// `patience`.
-    pub(super) fn take(&self, patience: Duration) -> Taken {
+    /// Takes the small commands that wait, as far as they make a batch, and, if the writer takes a large one, the first of those. With nothing there it waits for the
+    /// first command, a nudge or the end of `patience`.
+    pub(super) fn take(&self, patience: Duration, takes_large: bool) -> Taken {
         let idle = |waiting: &mut Waiting| waiting.is_empty() && !waiting.closed && !waiting.nudged;
         let mut waiting = self.arrived.wait_timeout_while(self.locked(), patience, idle).unwrap_or_else(PoisonError::into_inner).0;
         waiting.nudged = false;
-        waiting.small_bytes = 0;
-        let mut entries = std::mem::take(&mut waiting.small);
-        if let Some((bytes, large)) = waiting.large.pop_front() {
-            waiting.large_bytes -= bytes;
-            entries.push(large);
-        }
-        Taken { entries, closed: waiting.closed }
+        let entries = waiting.take_small();
+        let large = if takes_large { waiting.large.pop_front() } else { None };
+        waiting.large_bytes -= large.as_ref().map_or(0, |(bytes, _)| *bytes);
+        Taken { entries, large: large.map(|(_, entry)| entry), closed: waiting.closed }
+    }
+
+    /// How many commands wait, and bytes of their texts.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        let waiting = self.locked();
+        // A usize fits a u64 on every target.
+        ((waiting.small.len() + waiting.large.len()) as u64, (waiting.small_bytes + waiting.large_bytes) as u64)
+    }
+
+    /// Gives all that wait the same answer: that there is none.
+    pub(super) fn refuse_all(&self, unavailable: Unavailable) {
+        let mut waiting = self.locked();
+        (waiting.small_bytes, waiting.large_bytes) = (0, 0);
+        let (small, large) = (std::mem::take(&mut waiting.small), std::mem::take(&mut waiting.large));
+        drop(waiting);
+        small.into_iter().chain(large.into_iter().map(|(_, entry)| entry)).for_each(|entry| drop(entry.reply.send(Err(unavailable))));
     }
 
     /// Leaves what waits or comes where it is for a while, or until nothing more will come.
@@ -135,9 +186,13 @@ fn pairs_weight<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
     pairs.map(|(key, value)| key.len() + value.len()).sum()
 }
 
-/// Gives all of them the same answer: that there is none.
-pub(super) fn answer_all(entries: Vec<Entry>, unavailable: Unavailable) {
-    entries.into_iter().for_each(|entry| drop(entry.reply.send(Err(unavailable))));
+/// Bytes of bodies that a command may put into the log.
+fn logged(command: &Command) -> usize {
+    match command {
+        Command::Ping(request) => request.body.len(),
+        Command::Mail(pings) => pings.first().map_or(0, |ping| ping.body.len().saturating_mul(pings.len())),
+        _ => 0,
+    }
 }
 
 /// Bytes that a command may hold besides its own size.
@@ -153,6 +208,8 @@ fn weight(command: &Command) -> usize {
         Command::UpdateCheck(_, edit) => edit_weight(edit),
         Command::CreateChannel(request) => pairs_weight(request.settings.pairs()),
         Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_weight(settings.pairs())),
+        Command::AdoptSetting { value, .. } => value.len(),
+        Command::Declare(asked) => asked.weight(),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
         Command::Expire(checks) | Command::BringBack(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
         Command::BeginDeliveries(numbers) => size_of_val(&**numbers),
@@ -165,7 +222,9 @@ fn weight(command: &Command) -> usize {
         | Command::SetProject { .. }
         | Command::DeleteProject(_)
         | Command::CreateKey(_)
+        | Command::SetKey(..)
         | Command::RevokeKey(_)
+        | Command::User(_)
         | Command::DeleteChannel(_)
         | Command::EnableChannel(_)
         | Command::Remind(_)
@@ -175,6 +234,8 @@ fn weight(command: &Command) -> usize {
         | Command::RetryDelivery { .. }
         | Command::ForgetAhead
         | Command::SetAlerting { .. }
+        | Command::CreateWindow(_)
+        | Command::DeleteWindow(..)
         | Command::SetBadgeSecret(_)
         | Command::SetInstance(_) => 0,
     }
@@ -203,29 +264,31 @@ mod tests {
     use crate::domain::ping::{Method, Origin, Scheme};
     use crate::engine::command::{PingRequest, Target};
 
+    const LARGE: usize = 256 << 10;
+
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
-        let queue = Queue::default();
+        let queue = Queue::new(LARGE);
         let waiting: Vec<_> = (0..MOST_COMMANDS).map(|_| queue.push(Command::Pause(CheckId(1)), None).unwrap()).collect();
         assert_eq!(queue.push(Command::Pause(CheckId(1)), None).err(), Some(Unavailable::Busy));
-        assert_eq!(queue.take(Duration::ZERO).entries.len(), waiting.len());
+        assert_eq!(queue.take(Duration::ZERO, true).entries.len(), waiting.len());
         assert!(queue.push(Command::Pause(CheckId(1)), None).is_ok());
     }
 
     #[test]
     fn a_closed_queue_hands_out_what_it_has() {
-        let queue = Queue::default();
+        let queue = Queue::new(LARGE);
         let _answer = queue.push(Command::Pause(CheckId(1)), None).unwrap();
         queue.close();
         assert_eq!(queue.push(Command::Pause(CheckId(1)), None).err(), Some(Unavailable::Stopping));
         queue.rest(Duration::MAX);
-        let taken = queue.take(Duration::MAX);
+        let taken = queue.take(Duration::MAX, true);
         assert!(taken.closed && taken.entries.len() == 1);
     }
 
     #[test]
     fn small_commands_find_room_beside_large_ones() {
-        let queue = Queue::default();
+        let queue = Queue::new(LARGE);
         let mail = |bytes: usize| {
             let (target, signal) = (Target::Uuid(uuid::Uuid::nil()), Signal::Email { subject: "".into(), text: "".into(), said: None });
             let origin = Origin { scheme: Scheme::Email, method: Method::None, remote_addr: None, ua: "".into() };
@@ -236,8 +299,14 @@ mod tests {
         let small: Vec<_> = std::iter::repeat_with(|| queue.push(mail(100_000), None)).take_while(Result::is_ok).collect();
         assert_eq!(small.len(), MOST_BYTES / (100_000 + size_of::<PingRequest>()));
         // One that is larger than all room is taken, too, when it is the only large one.
-        assert_eq!(queue.take(Duration::ZERO).entries.len(), small.len() + 1);
-        assert_eq!(queue.take(Duration::ZERO).entries.len(), 1);
+        // They make no long commit together, and light ones do not wait for it.
+        assert!(queue.push(Command::Pause(CheckId(1)), None).is_ok());
+        let batches = std::iter::repeat_with(|| queue.take(Duration::ZERO, false)).take_while(|taken| !taken.entries.is_empty());
+        let batches: Vec<_> = batches.map(|taken| (taken.entries, taken.large.is_some())).collect();
+        assert!(batches.iter().all(|(entries, large)| entries.len() <= BATCH_BYTES / 100_000 + 2 && !large));
+        assert_eq!(batches.iter().map(|(entries, _)| entries.len()).sum::<usize>(), small.len() + 1);
+        assert!(batches[0].0.iter().any(|entry| matches!(entry.command, Command::Pause(_))));
+        assert!((0..2).all(|_| queue.take(Duration::ZERO, true).large.is_some()));
         assert!(queue.push(mail(MOST_LARGE_BYTES + 1), None).is_ok() && queue.push(mail(LARGE + 1), None).is_err());
         assert!(queue.push(mail(1), None).is_ok());
     }

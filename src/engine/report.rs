@@ -1,12 +1,15 @@
-//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, and full projects.
+//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, and full projects. And
+//! counts it for metrics.
 
 use tracing::Level;
 
+use super::apply::Effects;
 use super::state::State;
-use crate::domain::flip::LoggedFlip;
+use crate::domain::flip::{Cause, LoggedFlip};
 use crate::domain::ids::{FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::log_limit::LogLimit;
+use crate::metrics::Metrics;
 
 /// One for all servers of the process.
 static CHANGES: LogLimit = LogLimit::new();
@@ -23,6 +26,19 @@ pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Mome
         let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
         let project = state.project(check.project).map_or("", |project_state| project_state.project.name.as_str());
         tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
+    }
+}
+
+/// Counts what a batch has put on disk; `state` is the one after it.
+pub(super) fn count(metrics: &Metrics, state: &State, effects: &Effects, now: Moment) {
+    metrics.pinged(effects.pings.iter().map(|(_, ping, _)| (ping.kind, ping.origin.scheme)));
+    for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
+        let is_missed = matches!(flip.cause, Cause::Late | Cause::Overrun);
+        metrics.flipped(flip.to, is_missed.then(|| now.micros_since(flip.at)));
+    }
+    for delivery in &effects.deliveries {
+        let kind = state.channel(delivery.channel).map_or("deleted", |channel| channel.settings.kind().name);
+        metrics.delivered(kind, delivery.outcome);
     }
 }
 

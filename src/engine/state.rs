@@ -3,8 +3,13 @@
 //! Two of these exist: the writer's own, which a batch changes as it goes, and the published one, which takes over the same
 //! [`Change`]s after the commit. So nothing that is read is ahead of the file.
 
+mod audience;
+mod change;
+mod children;
+mod managed;
 mod outbox;
 mod unique;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -15,54 +20,20 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
-use crate::domain::alert::{Away, OutboxRow};
-use crate::domain::check::{Check, CheckState, Settings};
+use crate::domain::alert::Away;
+use crate::domain::check::{Check, Settings};
 use crate::domain::edit::{Edit, UniqueField};
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId};
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
 use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
+use crate::domain::window::Window;
+pub use audience::Hearing;
+pub use change::Change;
+use children::Children;
+pub use managed::Managed;
 pub use outbox::Outbox;
 use unique::UniqueIndexes;
-
-/// One change of the state.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// A ping moved the check; the log entry says so, its row need not be written.
-    Pinged {
-        /// Which check.
-        id: CheckId,
-        /// What has become of it.
-        state: CheckState,
-        /// Its deadline is earlier than before, or there was none.
-        sooner: bool,
-    },
-    /// A check is new or was changed: its row is to be written.
-    Check(Box<Check>),
-    /// A check is gone.
-    CheckGone(CheckId),
-    /// A project is new or was changed.
-    Project(Arc<Project>),
-    /// A project is gone. Its keys and channels went before it; its checks are gone with it, their rows are still to be removed.
-    ProjectGone(ProjectId),
-    /// A key is new, or was used.
-    Key(Arc<Key>),
-    /// A key is gone.
-    KeyGone(KeyId),
-    /// A channel is new or was changed.
-    Channel(Arc<Channel>),
-    /// A channel is gone.
-    ChannelGone(ChannelId),
-    /// No pings could be taken at these times, oldest first; these are all that are remembered.
-    Away(Arc<[Away]>),
-    /// A row of the outbox is new or was changed.
-    Queued(Arc<OutboxRow>),
-    /// A row of the outbox is gone.
-    Unqueued(DeliveryNumber),
-    /// Badge URLs are signed with this secret.
-    BadgeSecret(BadgeSecret),
-    /// The database is told from every other one by this number.
-    Instance([u8; 4]),
-}
+pub use users::{UserChange, Users};
 
 /// A project with what belongs to it.
 #[derive(Clone, Debug)]
@@ -73,10 +44,14 @@ pub struct ProjectState {
     pub checks: BTreeSet<CheckId>,
     /// Its channels, oldest first.
     pub channels: BTreeMap<ChannelId, Arc<Channel>>,
+    /// Its maintenance windows, oldest first.
+    pub windows: BTreeMap<WindowId, Arc<Window>>,
     /// Its checks by slug; those without one are not here.
     slugs: HashMap<Slug, Vec<CheckId>>,
     /// Its checks by what requests with `unique` list; empty in the published state, where nobody asks.
     uniques: UniqueIndexes,
+    /// Its checks by those that they depend on.
+    children: Children,
     /// Its keys.
     keys: BTreeSet<KeyId>,
     /// Counts the changes of its checks and channels, pings included.
@@ -105,6 +80,10 @@ pub struct State {
     keys: BTreeMap<KeyId, Arc<Key>>,
     by_hash: HashMap<KeyHash, KeyId>,
     by_ping_key: HashMap<PingKey, KeyId>,
+    /// Who may sign in.
+    pub users: Users,
+    /// What files own.
+    pub managed: Managed,
     /// What signs badge URLs; `None` only until a new database has been given one.
     pub badge_secret: Option<BadgeSecret>,
     /// What tells this database from every other one; `None` only until it has been given one.
@@ -277,6 +256,7 @@ impl State {
             }
             Change::Check(check) => self.put_check(check),
             Change::CheckGone(id) => self.remove_check(*id),
+            Change::Managed(id, source) => self.managed.put(*id, source.as_ref()),
             Change::Project(project) => self.put_project(project),
             Change::ProjectGone(id) => {
                 if let Some(mut project_state) = self.projects.remove(id) {
@@ -299,7 +279,10 @@ impl State {
                 }
                 self.keys.insert(key.id, Arc::clone(key));
             }
-            Change::KeyGone(id) => self.remove_key(*id),
+            Change::KeyGone(id) => {
+                self.remove_key(*id);
+                self.managed.put(id.0, None);
+            }
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
                     let old = project_state.channels.insert(channel.id, Arc::clone(channel));
@@ -311,6 +294,17 @@ impl State {
                 }
                 self.note_silence(channel.id);
             }
+            Change::Window(window) => {
+                if let Some(project_state) = self.projects.get_mut(&window.project) {
+                    project_state.windows.insert(window.id, Arc::clone(window));
+                }
+            }
+            Change::WindowGone(project, id) => {
+                if let Some(project_state) = self.projects.get_mut(project) {
+                    project_state.windows.remove(id);
+                }
+                self.managed.put(id.0, None);
+            }
             Change::Away(away) => self.away = Arc::clone(away),
             Change::Queued(row) => {
                 self.outbox.put(row);
@@ -321,6 +315,12 @@ impl State {
                     self.note_silence(channel);
                 }
             }
+            Change::User(change) => {
+                self.users.apply(change);
+                if let UserChange::UserGone(id) = change {
+                    self.managed.put(id.0, None);
+                }
+            }
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance = Some(*instance),
             Change::ChannelGone(id) => {
@@ -329,6 +329,7 @@ impl State {
                     project_state.version += 1;
                 }
                 self.note_silence(*id);
+                self.managed.put(id.0, None);
             }
         }
     }
@@ -354,6 +355,7 @@ impl State {
 
     fn remove_check(&mut self, id: CheckId) {
         self.orphans.remove(&id);
+        self.managed.put(id.0, None);
         let Some(check) = self.checks.remove(&id) else { return };
         for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
             // Another check may have got the name of an orphan.
@@ -391,8 +393,10 @@ impl State {
                 project: Arc::clone(project),
                 checks: BTreeSet::new(),
                 channels: BTreeMap::new(),
+                windows: BTreeMap::new(),
                 slugs: HashMap::new(),
                 uniques: UniqueIndexes::default(),
+                children: Children::default(),
                 keys: BTreeSet::new(),
                 version: 0,
             };
@@ -411,6 +415,7 @@ impl ProjectState {
     /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).
     fn index(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
         self.uniques.change(id, old, new);
+        self.children.change(id, old, new);
         let [old, new] = [old, new].map(|settings| settings.map(|settings| &settings.slug).filter(|slug| !slug.is_empty()));
         if old == new {
             return;

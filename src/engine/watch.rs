@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::command::Unavailable;
-use super::queue::{Caller, answer_all};
+use super::queue::Caller;
 use super::{Handle, Shared};
 
 /// A step of the writer that takes longer than this is told, and whoever waits is refused: see [limits](crate::docs::limits).
@@ -77,7 +77,7 @@ impl Shared {
             tracing::error!("the disk has kept the writer waiting for {secs} s: pings are refused until it answers");
         }
         self.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
-        answer_all(self.queue.take(Duration::ZERO).entries, Unavailable::Storage);
+        self.queue.refuse_all(Unavailable::Storage);
     }
 
     /// Once a page that could not be read can be, the database is to be opened anew: it remembers the page as unreadable.
@@ -90,6 +90,11 @@ impl Shared {
 }
 
 impl Handle {
+    /// How long the step of the writer that is going on has taken; zero: it waits for something to do.
+    pub fn step_age(&self) -> Duration {
+        self.0.doing.age(self.0.clock.uptime())
+    }
+
     /// One look at the writer, which [`super::Writer::run`] has taken twice a second. For tests that step it themselves.
     pub fn watch(&self) {
         self.0.watch();

@@ -1,5 +1,6 @@
 //! The one thread that changes anything: it takes what waits, applies it, writes it in one transaction, commits, publishes, answers.
 
+mod ahead;
 mod presence;
 mod recovery;
 mod time;
@@ -12,10 +13,11 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::apply::{Effects, WorkingState};
+use super::command::user::UserCommand;
 use super::command::{Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::load::{Loaded, Times, load};
-use super::queue::{Entry, Queue, Taken, answer_all};
+use super::queue::{Caller, Entry, Queue, Taken};
 use super::replies::ReplyRoutes;
 use super::report;
 use super::state::{Change, State};
@@ -27,8 +29,10 @@ use super::{Config, Handle, Shared};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
+use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::store::{Medium, Store, StoreError, caught};
+use ahead::Ahead;
 use presence::Presence;
 use recovery::Recovery;
 
@@ -61,6 +65,10 @@ pub struct Writer {
     presence: Presence,
     /// The file says since when the clock has gone without a step.
     steady_is_written: bool,
+    /// Times may run backwards between flips up to this number and later ones, which the file does not say yet.
+    flips_out_of_order: Option<FlipNumber>,
+    /// A command whose body is being written ahead of it, and who waits for it.
+    ahead: Option<(Ahead, Caller)>,
     memory: Memory,
 }
 
@@ -86,7 +94,7 @@ impl Memory {
         now: Moment,
         random: &Random,
     ) -> Result<(Self, State, Times), StoreError> {
-        let Loaded { working, times, checkpoint, size } = caught(|| load(store, body_limit, now))?;
+        let Loaded { working, times, checkpoint, size } = caught(|| load(store, (body_limit, thresholds.large), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let last_stamp = now.following(times.last_stamp);
@@ -114,7 +122,7 @@ impl Writer {
             memory.working.state.away = away;
         }
         let shared = Arc::new(Shared {
-            queue: Queue::default(),
+            queue: Queue::new(thresholds.large),
             published: RwLock::new(published),
             store: StoreSlot::new(store),
             writable: AtomicBool::new(true),
@@ -124,9 +132,11 @@ impl Writer {
             reply_routes: ReplyRoutes::default(),
             key_uses: Mutex::default(),
             trials: Trials::default(),
+            feed: Arc::default(),
             clock,
             random,
             ping_body_limit,
+            metrics: Metrics::new(reading.now),
             new: memory.working.numbers.id == FIRST_ID,
         });
         let weak = Arc::downgrade(&shared);
@@ -138,14 +148,28 @@ impl Writer {
         });
         let recovery = Recovery::new(progress, memory.working.numbers);
         let shared_too = Arc::clone(&shared);
-        let mut writer =
-            Self { shared: shared_too, medium, thresholds, recovery, is_full: false, steps, presence, steady_is_written: false, memory };
+        let mut writer = Self {
+            shared: shared_too,
+            medium,
+            thresholds,
+            recovery,
+            is_full: false,
+            steps,
+            presence,
+            steady_is_written: false,
+            flips_out_of_order: None,
+            ahead: None,
+            memory,
+        };
+        if times.latest.is_ahead_of(reading.now) {
+            writer.flips_out_of_order = Some(writer.newest().flip);
+        }
         let state = &writer.memory.working.state;
         let secret = state.badge_secret.is_none().then(|| Command::SetBadgeSecret(BadgeSecret(shared.random.bytes())));
         let instance = state.instance.is_none().then(|| Command::SetInstance(shared.random.bytes()));
         let first: Vec<_> = secret.into_iter().chain(instance).collect();
         if !first.is_empty() {
-            writer.apply_and_write(first, Vec::new())?;
+            writer.apply_and_write(first, Vec::new(), None)?;
             writer.publish();
         }
         Ok((Handle(shared), writer))
@@ -182,7 +206,7 @@ impl Writer {
     /// # Errors
     /// [`Ended::Panicked`] when a command made it panic; nothing can be done with the writer then.
     pub fn step(&mut self, wait: bool) -> Result<bool, Ended> {
-        let taken = self.shared.queue.take(if wait { self.patience() } else { Duration::ZERO });
+        let taken = self.shared.queue.take(if wait { self.patience() } else { Duration::ZERO }, self.ahead.is_none());
         self.shared.doing.begin(self.shared.clock.uptime());
         let done = self.work(taken);
         self.shared.doing.end();
@@ -198,11 +222,15 @@ impl Writer {
         self.look_at_clock();
         self.find_file();
         if !self.shared.writable.load(Ordering::Relaxed) {
-            answer_all(taken.entries, Unavailable::Storage);
+            let closed = taken.closed;
+            taken.refuse(Unavailable::Storage);
+            self.refuse_ahead(Unavailable::Storage);
             self.presence.lost(self.shared.clock.now());
             self.recover();
-            return Ok(!taken.closed);
+            return Ok(!closed);
         }
+        let Taken { mut entries, large, closed } = taken;
+        entries.extend(large.and_then(|large| self.begin_ahead(large)));
         self.reopen_healed();
         let now = self.stamp();
         let Memory { working, alarm, housekeeping, more_due, .. } = &mut self.memory;
@@ -215,6 +243,7 @@ impl Writer {
         if !self.presence.takes_pings() {
             due.checks.clear();
         }
+        let removes_expired = due.housekeeping && self.steps.is_confirmed();
         if due.housekeeping {
             housekeeping.hourly(&working.state);
         }
@@ -226,7 +255,7 @@ impl Writer {
         if !key_uses.is_empty() {
             own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
         }
-        if taken.closed && taken.entries.is_empty() {
+        if closed && entries.is_empty() && self.ahead.is_none() {
             // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
             if !own.is_empty() {
                 self.batch(own, Vec::new())?;
@@ -241,14 +270,18 @@ impl Writer {
         if !ahead.is_empty() {
             own.push(Command::BringBack(ahead));
         }
+        if removes_expired {
+            own.push(Command::User(Box::new(UserCommand::RemoveExpired)));
+        }
         if self.memory.working.state.has_orphans() {
             own.push(Command::RemoveOrphans);
         }
         let uptime = self.shared.clock.uptime();
-        if taken.entries.is_empty() && own.is_empty() && !self.has_housekeeping() && !self.presence.is_due(uptime, false) {
+        let has_commands = !entries.is_empty() || !own.is_empty() || self.ahead.is_some();
+        if !has_commands && !self.has_housekeeping() && !self.presence.is_due(uptime, false) {
             return Ok(true);
         }
-        self.batch(own, taken.entries)?;
+        self.batch(own, entries)?;
         self.arm(due.checks);
         if self.shared.writable.load(Ordering::Relaxed) {
             self.presence.kept();
@@ -265,10 +298,12 @@ impl Writer {
 
     /// Carries out the writer's own commands and then those of callers, in one transaction.
     fn batch(&mut self, own: Vec<Command>, entries: Vec<Entry>) -> Result<(), Ended> {
-        let (commands, callers): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
+        let (mut commands, mut callers): (Vec<_>, Vec<_>) =
+            entries.into_iter().map(|entry| (entry.command, (entry.route, entry.reply))).unzip();
+        let (mut ahead, more) = self.join_ahead(&mut commands, &mut callers);
         let count = callers.len();
         self.shared.doing.hold(callers);
-        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands)));
+        let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands, ahead.as_mut())));
         let answers = match work {
             Ok(Ok(answers)) => answers,
             Ok(Err(error)) => {
@@ -284,15 +319,27 @@ impl Writer {
                 self.shared.queue.close();
                 self.shared.writable.store(false, Ordering::Relaxed);
                 self.shared.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
-                answer_all(self.shared.queue.take(Duration::ZERO).entries, Unavailable::Stopping);
+                self.shared.queue.refuse_all(Unavailable::Stopping);
                 return Err(Ended::Panicked);
             }
         };
-        let changed = self.publish();
+        let changes = self.publish();
         // Those who waited too long have been answered.
-        let deliveries = self.shared.doing.release().into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
+        let mut callers = self.shared.doing.release();
+        if let Some(ahead) = ahead {
+            let caller = if more { callers.pop() } else { None };
+            self.go_on_ahead(ahead, caller);
+        }
+        let deliveries = callers.into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
         self.shared.reply_routes.deliver(deliveries);
-        self.arm(changed);
+        // Whoever looks on waits longer than whoever pings.
+        self.shared.feed.note(&changes, &self.memory.working.state);
+        let sooner = changes.iter().filter_map(|change| match change {
+            Change::Pinged { id, sooner: true, .. } => Some(*id),
+            Change::Check(check) => Some(check.id),
+            _ => None,
+        });
+        self.arm(sooner.collect());
         Ok(())
     }
 
@@ -302,9 +349,11 @@ impl Writer {
         LogPlace { arrival: Arrival(numbers.arrival - 1), flip: FlipNumber(numbers.flip - 1), bytes: numbers.bytes }
     }
 
-    /// Shows what is on disk now to those who read; the checks that may have an earlier deadline.
-    fn publish(&mut self) -> Vec<CheckId> {
-        let Effects { changes, flips, full, .. } = std::mem::take(&mut self.memory.working.effects);
+    /// Shows what is on disk now to those who read; what has changed with it.
+    fn publish(&mut self) -> Vec<Change> {
+        let effects = std::mem::take(&mut self.memory.working.effects);
+        report::count(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_stamp);
+        let Effects { changes, flips, full, .. } = effects;
         self.recovery.acknowledged(self.memory.working.numbers);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
@@ -314,12 +363,7 @@ impl Writer {
         }
         report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
         report::full(&self.memory.working.state, &full);
-        let sooner = changes.iter().filter_map(|change| match change {
-            Change::Pinged { id, sooner: true, .. } => Some(*id),
-            Change::Check(check) => Some(check.id),
-            _ => None,
-        });
-        sooner.collect()
+        changes
     }
 
     /// Sees to it that these checks are looked at when their deadlines pass.
@@ -330,11 +374,11 @@ impl Writer {
 
     /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk. `removed` counts, also up to an error.
     fn remove_dead(&mut self, removed: &mut u64) -> Result<(), StoreError> {
-        let before = self.memory.housekeeping.pings();
+        let (before, pieces) = (self.memory.housekeeping.pings(), self.memory.housekeeping.removed_pieces());
         self.memory.housekeeping.everything();
         while self.memory.housekeeping.pending() {
-            self.apply_and_write(Vec::new(), Vec::new())?;
-            *removed = before - self.memory.housekeeping.pings();
+            self.apply_and_write(Vec::new(), Vec::new(), None)?;
+            *removed = self.memory.housekeeping.removed_pieces() - pieces + before - self.memory.housekeeping.pings();
         }
         Ok(())
     }
@@ -345,7 +389,7 @@ impl Writer {
     /// When the file cannot be written.
     pub fn tidy(mut self) -> Result<(), StoreError> {
         while self.memory.working.state.has_orphans() {
-            self.apply_and_write(vec![Command::RemoveOrphans], Vec::new())?;
+            self.apply_and_write(vec![Command::RemoveOrphans], Vec::new(), None)?;
             self.publish();
         }
         self.remove_dead(&mut 0)?;

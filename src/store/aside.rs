@@ -1,16 +1,16 @@
 //! Rows that this release cannot read are put aside, so that one of them does not keep the rest from being used.
 //!
-//! Their bytes stay in a table of their own. In place of a check or a project stands one that says so; a key, a channel, a row of
+//! Their bytes stay in a table of their own. In place of a check or a project stands one that says so; a key, a channel, a window, a row of
 //! the outbox or an entry of a log is not there.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::ping::{BODIES, PINGS};
-use super::{Store, StoreError, check, flip, meta, outbox, ping, project};
+use super::{Store, StoreError, check, flip, managed, meta, outbox, ping, project, user, window};
 use crate::domain::ids::CheckId;
 
 /// `aside`: (table, key) -> the row as it was found.
-const ASIDE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("aside");
+pub(super) const ASIDE: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("aside");
 
 type Table = TableDefinition<'static, u64, &'static [u8]>;
 /// Why a row cannot be read; and what stands in its place, if anything can.
@@ -25,6 +25,11 @@ impl Store {
         put_aside(transaction, project::PROJECTS, 0, project::refused_project)?;
         put_aside(transaction, project::KEYS, 0, |_, bytes| project::read_key(0, bytes).err().map(|error| (error, None)))?;
         put_aside(transaction, project::CHANNELS, 0, |_, bytes| project::read_channel(0, bytes).err().map(|error| (error, None)))?;
+        put_aside(transaction, user::USERS, 0, |_, bytes| user::read_user(0, bytes).err().map(|error| (error, None)))?;
+        put_aside(transaction, user::SESSIONS, 0, |_, bytes| user::read_session(0, bytes).err().map(|error| (error, None)))?;
+        put_aside(transaction, user::LINKS, 0, |_, bytes| user::read_link(0, bytes).err().map(|error| (error, None)))?;
+        put_aside(transaction, window::WINDOWS, 0, |id, bytes| Some((window::read_window(id, bytes).err()?, None)))?;
+        put_aside(transaction, managed::MANAGED, 0, |id, bytes| Some((managed::read_managed(id, bytes).err()?, None)))?;
         let (_, checks) = put_aside(transaction, check::CHECKS, 0, check::refused)?;
         let checkpoint = meta::mark(transaction, meta::Mark::CheckpointArrival)?;
         let (gone, _) = put_aside(transaction, PINGS, checkpoint + 1, |_, bytes| Some((ping::read(bytes).err()?, None)))?;

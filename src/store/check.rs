@@ -13,6 +13,7 @@ use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::outcomes::Outcomes;
+use crate::domain::parents::Parents;
 use crate::domain::schedule::Schedule;
 use crate::domain::status::Status;
 use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
@@ -56,19 +57,25 @@ struct CheckRow<'a> {
     outcomes: u64,
     #[serde(default)]
     failures: u16,
-    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures
+    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures; of version 4: 4 parent, 5 behind, 6 unheard, 7 window
     #[serde(default)]
     telling: u8,
-    /// When it is decided again, for 2 and 3.
+    /// When it is decided again, for 2 to 5 and 7.
     #[serde(default)]
     telling_at: i64,
     #[serde(default = "one")]
     after: u8,
+    /// Version 4 from here on.
+    #[serde(default)]
+    parents: Vec<u64>,
+    /// The parent that hides it, for 5.
+    #[serde(default)]
+    behind: u64,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 /// The number that stands for a stored status.
@@ -96,22 +103,31 @@ fn one() -> u8 {
     1
 }
 
-fn telling_numbers(telling: Telling) -> (u8, i64) {
+/// The kind of a telling, when it is decided again, and the parent that hides the check.
+fn telling_numbers(telling: Telling) -> (u8, i64, u64) {
     match telling {
-        Telling::Quiet => (0, 0),
-        Telling::Told => (1, 0),
-        Telling::Due { at, held: Held::Away } => (2, at.micros()),
-        Telling::Due { at, held: Held::Failures } => (3, at.micros()),
+        Telling::Quiet => (0, 0, 0),
+        Telling::Told => (1, 0, 0),
+        Telling::Unheard => (6, 0, 0),
+        Telling::Due { at, held: Held::Away } => (2, at.micros(), 0),
+        Telling::Due { at, held: Held::Failures } => (3, at.micros(), 0),
+        Telling::Due { at, held: Held::Parent } => (4, at.micros(), 0),
+        Telling::Due { at, held: Held::Behind(CheckId(parent)) } => (5, at.micros(), parent),
+        Telling::Due { at, held: Held::Window } => (7, at.micros(), 0),
     }
 }
 
-fn telling_of(number: u8, at: i64) -> Option<Telling> {
+fn telling_of(number: u8, at: i64, behind: u64) -> Option<Telling> {
     let due = |held| Telling::Due { at: Moment::from_micros(at), held };
     Some(match number {
         0 => Telling::Quiet,
         1 => Telling::Told,
         2 => due(Held::Away),
         3 => due(Held::Failures),
+        4 => due(Held::Parent),
+        5 => due(Held::Behind(CheckId(behind))),
+        6 => Telling::Unheard,
+        7 => due(Held::Window),
         _ => return None,
     })
 }
@@ -120,7 +136,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
     fn from(check: &'a Check) -> Self {
         let Check { settings, state, .. } = check;
         let filters = settings.filters;
-        let (telling, telling_at) = telling_numbers(state.telling);
+        let (telling, telling_at, behind) = telling_numbers(state.telling);
         Self {
             uuid: check.uuid,
             badge: check.badge,
@@ -153,6 +169,8 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             telling,
             telling_at,
             after: settings.after.get(),
+            parents: settings.parents.ids().iter().map(|parent| parent.0).collect(),
+            behind,
         }
     }
 }
@@ -178,6 +196,7 @@ impl CheckRow<'_> {
             filters: Filters { subject, body, http_body, default_fail },
             channels: self.channels.iter().map(|id| ChannelId(*id)).collect(),
             after: Failures::parse(self.after.into()).map_err(|_| "after")?,
+            parents: Parents::new(self.parents.iter().map(|id| CheckId(*id)).collect()).map_err(|_| "parents")?,
         };
         let mut state = CheckState {
             status: status_of(self.status).ok_or("status")?,
@@ -191,7 +210,7 @@ impl CheckRow<'_> {
             last_flip: FlipNumber(self.last_flip),
             outcomes: Outcomes::from_bits(self.outcomes),
             failures: self.failures,
-            telling: telling_of(self.telling, self.telling_at).ok_or("telling")?,
+            telling: telling_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })
@@ -227,6 +246,12 @@ impl Batch {
     }
 }
 
+/// The check in a row.
+pub(super) fn read(id: u64, bytes: &[u8]) -> Result<Check, StoreError> {
+    let row: CheckRow<'_> = record::decode(bytes)?;
+    row.check(CheckId(id)).map_err(|field| record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {id}")))
+}
+
 /// Why a row cannot be read, and a row in its place: a check that is paused until its owner has corrected it, and says why. There is none
 /// in place of a row of which nothing can be read.
 pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u8>>)> {
@@ -253,6 +278,7 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
             "failure_kw" => row.failure_kw = "",
             "telling" => row.telling = 0,
             "after" => row.after = 1,
+            "parents" => row.parents.clear(),
             _ => row.status = status_number(Status::Paused),
         }
     }
@@ -262,7 +288,7 @@ pub(super) fn refused(id: u64, bytes: &[u8]) -> Option<(StoreError, Option<Vec<u
     let names = fields.join(", ");
     let desc = format!("This check is paused: this release cannot read its {names}. Correct it and resume it.\n\n{}", row.desc);
     (row.desc, row.status, row.run, row.manual_resume) = (&desc, status_number(Status::Paused), None, true);
-    if let Some(Telling::Due { .. }) = telling_of(row.telling, row.telling_at) {
+    if let Some(Telling::Due { .. }) = telling_of(row.telling, row.telling_at, row.behind) {
         row.telling = 0;
     }
     let error = record::corrupt::<CheckRow<'_>>(&format_args!("{names} of check {id}"));
@@ -277,9 +303,7 @@ impl Snapshot {
         let table = self.transaction.open_table(CHECKS)?;
         Ok(table.range::<u64>(..)?.map(|row| {
             let (id, bytes) = row?;
-            let row: CheckRow<'_> = record::decode(bytes.value())?;
-            row.check(CheckId(id.value()))
-                .map_err(|field| record::corrupt::<CheckRow<'_>>(&format_args!("`{field}` of check {}", id.value())))
+            read(id.value(), bytes.value())
         }))
     }
 }

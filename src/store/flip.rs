@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{status_number, status_of};
 use super::record::{self, Record};
-use super::{Batch, Snapshot, StoreError};
+use super::{Batch, Mark, Snapshot, StoreError};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
@@ -97,6 +97,11 @@ pub(super) fn make_table(transaction: &WriteTransaction) -> Result<(), StoreErro
     Ok(())
 }
 
+/// The number of the newest flip; 0: there is none.
+pub(super) fn last(transaction: &WriteTransaction) -> Result<u64, StoreError> {
+    Ok(transaction.open_table(FLIPS)?.last()?.map_or(0, |(number, _)| number.value()))
+}
+
 /// What a slice of pruning flips did.
 #[derive(Debug, Default)]
 pub struct PrunedFlips {
@@ -180,6 +185,12 @@ impl Snapshot {
     pub fn flip(&self, number: FlipNumber) -> Result<Option<LoggedFlip>, StoreError> {
         let row = self.transaction.open_table(FLIPS)?.get(number.0)?;
         row.map(|bytes| FlipRow::read(bytes.value())).transpose()
+    }
+
+    /// Whether the times of each check's flips are in order, as far as they are kept.
+    pub fn flips_are_in_order(&self) -> Result<bool, StoreError> {
+        let first = self.transaction.open_table(FLIPS)?.first()?.map(|(number, _)| number.value());
+        Ok(first.unwrap_or(u64::MAX) > self.mark(Mark::FlipsOutOfOrder)?)
     }
 
     /// The flips after a number, oldest first.

@@ -192,12 +192,12 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
     }
 }
 
-fn open_file(path: &Path) -> io::Result<File> {
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
 /// Makes a directory, and those above it, that only its owner can enter.
-fn make_private_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn make_private_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() { Ok(()) } else { DirBuilder::new().recursive(true).mode(0o700).create(directory) }
 }
 
@@ -224,7 +224,7 @@ fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()>
 }
 
 /// Gives a new file to the owner of its directory: what root makes there must not be closed to the service. Only root can.
-fn give_to_owner(file: &File, directory: &File) -> io::Result<()> {
+pub(super) fn give_to_owner(file: &File, directory: &File) -> io::Result<()> {
     let (owner, own) = (directory.metadata()?, file.metadata()?);
     if owner.uid() == own.uid() {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
 
 /// `meta`: name -> number in 8 bytes little endian, or raw bytes.
-const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 const SCHEMA_NAME: &str = "schema";
 const SECRET_NAME: &str = "badge_secret";
@@ -34,6 +34,8 @@ pub enum Mark {
     KeptBytes,
     /// When pings could last be taken, as far as the file knows; microseconds.
     Alive,
+    /// Times of flips up to this number may run backwards within a check: the clock was set back after them.
+    FlipsOutOfOrder,
     /// Since when the clock had gone without a step when something was written last: microseconds since 1970.
     SteadySince,
 }
@@ -49,6 +51,7 @@ impl Mark {
             Self::SweptBytes => "swept_bytes",
             Self::KeptBytes => "kept_bytes",
             Self::Alive => "alive",
+            Self::FlipsOutOfOrder => "flips_out_of_order",
             Self::SteadySince => "steady_since",
         }
     }
@@ -59,6 +62,11 @@ pub(super) fn schema(transaction: &WriteTransaction) -> Result<u64, StoreError> 
     let meta = transaction.open_table(META)?;
     let found = meta.get(SCHEMA_NAME)?;
     found.map_or(Ok(0), |value| number(SCHEMA_NAME, value.value()))
+}
+
+/// The version of the layout, if this is the row that says it.
+pub(super) fn schema_in(name: &str, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
+    (name == SCHEMA_NAME).then(|| number(name, bytes)).transpose()
 }
 
 /// Keeps the version of the layout.
@@ -143,8 +151,12 @@ impl Snapshot {
 
     /// A number that was kept; 0 before the first time.
     pub fn mark(&self, mark: Mark) -> Result<u64, StoreError> {
-        let value = self.transaction.open_table(META)?.get(mark.name())?;
-        value.map_or(Ok(0), |value| number(mark.name(), value.value()))
+        self.number(mark.name())
+    }
+
+    fn number(&self, name: &str) -> Result<u64, StoreError> {
+        let value = self.transaction.open_table(META)?.get(name)?;
+        value.map_or(Ok(0), |value| number(name, value.value()))
     }
 
     /// The secret that signs badge URLs, if there is one already.

@@ -9,11 +9,28 @@ use crate::domain::ids::Arrival;
 type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
-/// version lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 3] = [first_tables, second_rows, outbox_tables];
+/// release lies under `tests/layouts` and is opened in every run of the tests.
+const STEPS: [Step; 9] = [
+    first_tables,
+    second_rows,
+    outbox_tables,
+    rows_with_parents,
+    user_tables,
+    pieces_tables,
+    window_table,
+    rows_with_second_factors,
+    managed_table,
+];
 
 /// The version that this release writes.
-pub(super) const SCHEMA: u64 = STEPS.len() as u64;
+pub const SCHEMA: u64 = STEPS.len() as u64;
+
+/// The version of a file that has one, if steps are missing.
+pub(super) fn outdated(store: &Store) -> Result<Option<u64>, StoreError> {
+    // A new file has no tables yet, which a snapshot would not open.
+    let found = meta::schema(&store.batch()?.transaction)?;
+    Ok(Some(found).filter(|found| (1..SCHEMA).contains(found)))
+}
 
 /// Takes the steps that are missing, each in a transaction of its own. Refuses a version newer than this release.
 pub(super) fn migrate(store: &Store) -> Result<(), StoreError> {
@@ -51,4 +68,36 @@ fn second_rows(transaction: &WriteTransaction) -> Result<(), StoreError> {
 /// version. What is down already stays untold.
 fn outbox_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::outbox::make_tables(transaction)
+}
+
+/// Version 4: rows of checks that are written from here on name the checks that they depend on, and have version 4.
+fn rows_with_parents(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 5: there are users, with sessions and links.
+fn user_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::user::make_tables(transaction)
+}
+
+/// Version 6: long bodies that are written from here on lie in pieces, and rows of pings have a new version. Those that are there stay as
+/// they are. Nobody knows whether the clock was set back between the flips that are there.
+fn pieces_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::pieces::make_tables(transaction)?;
+    meta::set_mark(transaction, Mark::FlipsOutOfOrder, super::flip::last(transaction)?)
+}
+
+/// Version 7: there is the table of windows.
+fn window_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::window::make_table(transaction)
+}
+
+/// Version 8: rows of users that are written from here on hold a second factor and how lists are shown, and have version 2.
+fn rows_with_second_factors(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 9: there is the table of what files own.
+fn managed_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::managed::make_table(transaction)
 }

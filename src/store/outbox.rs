@@ -130,7 +130,8 @@ pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, Store
     })
 }
 
-fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, StoreError> {
+/// The entry of the log of deliveries in these bytes.
+pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, StoreError> {
     let row: DeliveryRow<'_> = record::decode(bytes)?;
     let corrupt = |what, number: u8| record::corrupt::<DeliveryRow<'_>>(&format_args!("{what} {number}"));
     Ok(Delivery {

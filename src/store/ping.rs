@@ -9,20 +9,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
 use super::record;
-use super::{Batch, Snapshot, StoreError};
+use super::{Batch, Snapshot, StoreError, pieces};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, long_bytes};
 use row::PingRow;
-pub(super) use row::read;
+pub(super) use row::{LoggedBody, read};
 
 /// `pings`: arrival number -> `PingRow`. A row names the arrival of the same check's ping before it.
 pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");
 /// `bodies`: arrival number -> the body as it came. No row for an empty body.
 pub(super) const BODIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("bodies");
 /// `kept_pings`: (check id, n) -> `PingRow`. Where the sweep puts the few that are still within their log limit.
-const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
+pub(super) const KEPT_PINGS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_pings");
 /// `kept_bodies`: (check id, n) -> the body of a kept ping.
-const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
+pub(super) const KEPT_BODIES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("kept_bodies");
 
 /// Bytes of a body that has a page of redb for itself and takes part in no gathering of rows.
 const LARGE_BODY: usize = 1 << 20;
@@ -48,6 +48,10 @@ pub struct Swept {
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
+    /// It ended because of the bytes that it removed or carried over.
+    pub full: bool,
+    /// Uploads are unreferred now that were not.
+    pub unreferred: bool,
     /// How many of them were still within their limit and now lie among the kept.
     pub kept: usize,
     /// Bytes of their bodies that count as long.
@@ -69,28 +73,38 @@ pub struct PrunedKept {
     pub removed: usize,
     /// Bytes of their bodies that count as long.
     pub removed_bytes: u64,
+    /// Uploads are unreferred now that were not.
+    pub unreferred: bool,
+    /// It ended because of the bytes that it removed.
+    pub full: bool,
     /// Where to go on; `None` at the end.
     pub next: Option<PingCursor>,
 }
 
 impl Batch {
-    /// Adds pings with their bodies to the log; numbers rise, also beyond those that are there.
-    pub fn append_pings<B: AsRef<[u8]>>(&self, pings: &[(Arrival, Ping, B)]) -> Result<(), StoreError> {
+    /// Adds pings with their bodies to the log; numbers rise, also beyond those that are there. Those with sharers have the `upload` as
+    /// their body.
+    pub fn append_pings<B: AsRef<[u8]>>(&self, pings: &[(Arrival, Ping, B)], upload: Option<u64>) -> Result<(), StoreError> {
         // A cursor takes a run of rising keys many times faster than as many insertions.
         let mut table = self.transaction.open_table(PINGS)?;
         let mut end = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
-        let mut row = Vec::new();
+        let (mut row, mut checksum) = (Vec::new(), None);
         for (arrival, ping, body) in pings {
-            record::encode(&PingRow::new(ping, body.as_ref()), &mut row)?;
+            record::encode(&PingRow::new(ping, body.as_ref(), upload, &mut checksum), &mut row)?;
             end.insert_before(arrival.0, row.as_slice())?;
         }
         end.close()?;
+        let sharing = pings.iter().filter(|(_, ping, _)| ping.sharers > 0).count();
+        if let Some(upload) = upload.filter(|_| sharing > 0) {
+            self.refer_to(upload, sharing as u64)?;
+        }
+        let has_own = |ping: &Ping, body: &B| ping.sharers == 0 && !body.as_ref().is_empty();
         // Whoever only looks for a place in this table may read a body of 33 MB that lies there.
-        if pings.iter().all(|(.., body)| body.as_ref().is_empty()) {
+        if !pings.iter().any(|(_, ping, body)| has_own(ping, body)) {
             return Ok(());
         }
         let mut table = self.transaction.open_table(BODIES)?;
-        let bodies = pings.iter().map(|(arrival, _, body)| (arrival.0, body.as_ref())).filter(|(_, body)| !body.is_empty());
+        let bodies = pings.iter().filter(|(_, ping, body)| has_own(ping, body)).map(|(arrival, _, body)| (arrival.0, body.as_ref()));
         append_bodies(&mut table, bodies)
     }
 
@@ -106,8 +120,8 @@ impl Batch {
         let mut bodies = self.transaction.open_table(BODIES)?;
         let mut last = None;
         let mut swept = Swept::default();
-        let mut carried = Vec::new();
-        let mut had_bodies = false;
+        let (mut carried, mut unreferred) = (Vec::new(), Vec::new());
+        let (mut had_bodies, mut own_bytes) = (false, 0);
         for row in pings.range(from.0..=up_to.0)?.take(most) {
             let (arrival, bytes) = row?;
             last = Some(arrival.value());
@@ -117,16 +131,20 @@ impl Batch {
                 had_bodies = true;
                 continue;
             };
-            let body_len = u64::from(row.body_len);
-            had_bodies |= body_len > 0;
+            let (has_own_body, body_bytes) = (row.has_own_body(), row.long_bytes());
+            had_bodies |= has_own_body;
             if live(CheckId(row.check), row.n) {
-                swept.kept_bytes += long_bytes(body_len);
-                carried.push(((row.check, row.n), (body_len > 0).then_some(arrival.value()), bytes.value().to_vec()));
+                swept.kept_bytes += body_bytes;
+                carried.push(((row.check, row.n), has_own_body.then_some(arrival.value()), bytes.value().to_vec()));
             } else {
                 swept.checks.insert(CheckId(row.check));
+                unreferred.extend(row.upload.map(|(upload, _)| upload));
             }
-            swept.removed_bytes += long_bytes(body_len);
-            if swept.removed_bytes >= most_bytes {
+            swept.removed_bytes += body_bytes;
+            // What lies in pieces stays where it is.
+            own_bytes += if has_own_body { body_bytes } else { 0 };
+            if own_bytes >= most_bytes {
+                swept.full = true;
                 break;
             }
         }
@@ -148,11 +166,18 @@ impl Batch {
         if had_bodies {
             bodies.retain_in(from.0..=last, |_, _| false)?;
         }
+        swept.unreferred = self.unrefer(&unreferred)?;
         Ok(swept)
     }
 
-    /// Looks at no more than `most` of the kept pings from `from` on and removes those that are not `live` any more.
-    pub fn prune_kept_pings(&self, from: PingCursor, most: usize, live: impl Fn(CheckId, u64) -> bool) -> Result<PrunedKept, StoreError> {
+    /// Looks at no more than `most` of the kept pings from `from` on and removes those that are not `live` any more, and none more once
+    /// their bodies have `most_bytes`.
+    pub fn prune_kept_pings(
+        &self,
+        from: PingCursor,
+        (most, most_bytes): (usize, u64),
+        live: impl Fn(CheckId, u64) -> bool,
+    ) -> Result<PrunedKept, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut dead = Vec::new();
         let mut pruned = PrunedKept::default();
@@ -167,38 +192,52 @@ impl Batch {
             }
         }
         drop(kept_pings);
-        self.remove_kept(&dead, &mut pruned)?;
+        if let Some((check, n)) = self.remove_kept(&dead, most_bytes, &mut pruned)? {
+            pruned.next = Some(PingCursor(check, n));
+        }
         Ok(pruned)
     }
 
-    /// Removes at most `most` kept pings of one check, all with a number below `first_live`.
-    pub fn prune_kept_pings_of(&self, check: CheckId, first_live: u64, most: usize) -> Result<PrunedKept, StoreError> {
+    /// Removes at most `most` kept pings of one check, all with a number below `first_live`, and none more once their bodies have
+    /// `most_bytes`.
+    pub fn prune_kept_pings_of(&self, check: CheckId, first_live: u64, (most, most_bytes): (usize, u64)) -> Result<PrunedKept, StoreError> {
         let kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let dead = kept_pings.range((check.0, 0)..(check.0, first_live))?.take(most);
         let dead = dead.map(|row| Ok(row?.0.value())).collect::<Result<Vec<_>, StoreError>>()?;
         drop(kept_pings);
         let mut pruned = PrunedKept::default();
-        self.remove_kept(&dead, &mut pruned)?;
+        self.remove_kept(&dead, most_bytes, &mut pruned)?;
         Ok(pruned)
     }
 
-    fn remove_kept(&self, dead: &[(u64, u64)], pruned: &mut PrunedKept) -> Result<(), StoreError> {
+    /// The first of them that is left because of the bytes.
+    fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut PrunedKept) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
+        let (mut unreferred, mut own_bytes, mut left) = (Vec::new(), 0, None);
         let mut kept_pings = self.transaction.open_table(KEPT_PINGS)?;
         let mut kept_bodies = self.transaction.open_table(KEPT_BODIES)?;
         for place in dead {
-            let row = kept_pings.remove(place)?;
-            let may_have_body = |bytes: &[u8]| record::decode::<PingRow<'_>>(bytes).map_or(true, |row| row.body_len > 0);
-            if row.is_some_and(|row| may_have_body(row.value()))
+            if own_bytes >= most_bytes {
+                (left, pruned.full) = (Some(*place), true);
+                break;
+            }
+            let Some(bytes) = kept_pings.remove(place)? else { continue };
+            pruned.removed += 1;
+            let row = record::decode::<PingRow<'_>>(bytes.value()).ok();
+            if let Some((upload, _)) = row.as_ref().and_then(|row| row.upload) {
+                unreferred.push(upload);
+                pruned.removed_bytes += row.map_or(0, |row| row.long_bytes());
+            } else if row.is_none_or(|row| row.has_own_body())
                 && let Some(body) = kept_bodies.remove(place)?
             {
-                pruned.removed_bytes += long_bytes(body.value().len() as u64);
+                own_bytes += long_bytes(body.value().len() as u64, 0);
             }
         }
-        pruned.removed += dead.len();
-        Ok(())
+        pruned.removed_bytes += own_bytes;
+        pruned.unreferred = self.unrefer(&unreferred)?;
+        Ok(left)
     }
 }
 
@@ -233,7 +272,7 @@ fn append_bodies<'b>(
 /// Bytes of the bodies of rows that count as long. A row that cannot be read does not say how long its body is.
 fn body_bytes<'a, K: redb::Key + 'static>(rows: redb::Range<'a, K, &'static [u8]>) -> Result<u64, StoreError> {
     let mut rows = rows;
-    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| long_bytes(row.body_len.into()))))
+    rows.try_fold(0, |sum, row| Ok(sum + record::decode::<PingRow<'_>>(row?.1.value()).map_or(0, |row| row.long_bytes())))
 }
 
 /// Bytes of the bodies in the log up to an arrival, and among the kept: counted row by row.
@@ -307,16 +346,25 @@ impl Snapshot {
             expect_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
                 let _alone = alone_if_large(&row);
-                let body = self.transaction.open_table(BODIES)?.get(arrival.0)?;
-                return row.body(body.as_ref().map(|body| body.value()));
+                return self.body(&row, BODIES, arrival.0);
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
         let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
         let row: PingRow<'_> = record::decode(bytes.value())?;
         let _alone = alone_if_large(&row);
-        let body = self.transaction.open_table(KEPT_BODIES)?.get((check.0, wanted))?;
-        row.body(body.as_ref().map(|body| body.value()))
+        self.body(&row, KEPT_BODIES, (check.0, wanted))
+    }
+
+    /// The body of a ping, which if it lies in a row of its own is in this table, in this place.
+    fn body<K: redb::Key + for<'k> redb::Value<SelfType<'k> = K>>(
+        &self,
+        row: &PingRow<'_>,
+        own: TableDefinition<'_, K, &'static [u8]>,
+        place: K,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let pieces = |upload, len, body: &mut Vec<u8>| pieces::read(&self.transaction, upload, len, body);
+        row.body(pieces, || Ok(self.transaction.open_table(own)?.get(place)?))
     }
 }
 

@@ -179,7 +179,8 @@ fn trouble_of((since, reason): (i64, &str)) -> (Moment, Box<str>) {
     (Moment::from_micros(since), reason.into())
 }
 
-fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
+/// The project in a row.
+pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError> {
     let row: ProjectRow<'_> = record::decode(bytes)?;
     Ok(Project {
         id: ProjectId(id),
@@ -252,7 +253,8 @@ impl Snapshot {
         self.rows(CHANNELS, read_channel)
     }
 
-    fn rows<T>(
+    /// Every row of a table, in order.
+    pub(super) fn rows<T>(
         &self,
         table: TableDefinition<'_, u64, &[u8]>,
         read: impl Fn(u64, &[u8]) -> Result<T, StoreError>,

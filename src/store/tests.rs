@@ -5,16 +5,19 @@ use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 use uuid::Uuid;
 
 mod logs;
+mod restored;
+mod users;
 mod versions;
 
 use super::*;
-use crate::domain::alert::{ChannelHealth, Telling};
+use crate::domain::alert::{ChannelHealth, Held, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::outcomes::Outcomes;
+use crate::domain::parents::Parents;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
 use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
@@ -76,6 +79,7 @@ fn check() -> Check {
         manual_resume: true,
         failure_kw: Keywords::parse("ERR").unwrap(),
         channels: Box::new([ChannelId(5)]),
+        parents: Parents::new(vec![CheckId(4)]).unwrap(),
         ..Settings::default()
     };
     let state = CheckState {
@@ -88,7 +92,7 @@ fn check() -> Check {
         last_flip: FlipNumber(1),
         outcomes: Outcomes::from_bits(0b10_01),
         failures: 3,
-        telling: Telling::Told,
+        telling: Telling::Due { at: Moment::from_secs(110), held: Held::Behind(CheckId(4)) },
         ..CheckState::new(Moment::from_secs(50))
     };
     Check { id: CheckId(6), uuid: uuid(6), badge: uuid(7), project: ProjectId(1), settings: Arc::new(settings), state }
@@ -97,7 +101,7 @@ fn check() -> Check {
 fn ping(check: u64, n: u64, previous: u64) -> Ping {
     let origin = Origin { scheme: Scheme::Https, method: Method::Post, remote_addr: Some([192, 0, 2, 1].into()), ua: "curl".into() };
     let (check, previous, at) = (CheckId(check), Arrival(previous), Moment::from_secs(60));
-    Ping { check, n, previous, at, kind: Kind::Fail, origin, rid: Some(uuid(9)), exit: Some(0), body_len: 2 }
+    Ping { check, n, previous, at, kind: Kind::Fail, origin, rid: Some(uuid(9)), exit: Some(0), body_len: 2, sharers: 0 }
 }
 
 fn without_body(ping: Ping) -> Ping {
@@ -122,7 +126,7 @@ fn filled_with(pings: &[(Arrival, Ping, &[u8])]) -> Store {
         keys().iter().try_for_each(|key| batch.put_key(key))?;
         batch.put_channel(&channel())?;
         batch.put_checks([&check()])?;
-        batch.append_pings(pings)?;
+        batch.append_pings(pings, None)?;
         batch.append_flips(&[(FlipNumber(1), flip(6, 0, 50))])
     });
     store
@@ -202,7 +206,7 @@ fn what_is_written_is_read() {
 fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
     for place in ROWS {
         let store = filled();
-        for version in [0, 4, 255] {
+        for version in [0, 5, 255] {
             let mut bytes = row(&store, place);
             bytes[0] = version;
             put_row(&store, place, &bytes);
@@ -304,7 +308,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 4, this release knows up to 3: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 10, this release knows up to 9: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

@@ -55,8 +55,11 @@ pub(super) fn number(text: &str, least: i64, most: i64) -> Result<i64, String> {
     number.ok_or_else(|| format!("is not a whole number from {least} to {most}; give one"))
 }
 
-/// A whole number and its unit. The result is in seconds.
-pub(super) fn duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
+/// A whole number and its unit, `90s`, `30m`, `4h` or `2d`, as seconds.
+///
+/// # Errors
+/// When it is none, or lies not between `least` and `most` seconds.
+pub fn duration(text: &str, least: i64, most: i64) -> Result<i64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let in_unit = |(unit, seconds): (&str, i64)| number(text.strip_suffix(unit)?, 1, most).ok()?.checked_mul(seconds);
     let seconds = units.into_iter().find_map(in_unit).filter(|seconds| (least..=most).contains(seconds));

@@ -3,6 +3,8 @@
 use super::*;
 use crate::domain::alert::Held;
 use crate::domain::flip::Direction;
+use crate::domain::schedule::Schedule;
+use crate::domain::text::Seconds;
 use std::num::NonZeroU8;
 
 use proptest::prelude::*;

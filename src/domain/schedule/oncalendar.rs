@@ -64,6 +64,11 @@ impl OnCalendar {
         Ok(Self { lines })
     }
 
+    /// Whether a line names a zone of its own.
+    pub(super) fn names_zone(&self) -> bool {
+        self.lines.iter().any(|line| line.zone.is_some())
+    }
+
     /// The moments later than `after`.
     pub(super) fn series<'a>(&'a self, after: Moment, zone: &'a Timezone) -> Series<'a> {
         let position = |line: &'a Line| {

@@ -84,6 +84,15 @@ impl Timezone {
         })
     }
 
+    /// The first moment of the day whose midnight is `midnight`. Where clocks are put forward over midnight it begins with that change.
+    pub(crate) fn start_of_day(&self, midnight: Wall) -> Option<Moment> {
+        match self.reading(midnight)? {
+            Reading::Once(at) | Reading::Twice([at, _], _) => Some(at),
+            // By the offset after, the reading lies before the change.
+            Reading::Skipped([_, before], _) => self.changes_after(before).next().map(|(change, _)| change),
+        }
+    }
+
     /// Later changes of the clock's rules, each with the offset from UTC in seconds that begins there. Some change only a name.
     pub(crate) fn changes_after(&self, after: Moment) -> impl Iterator<Item = (Moment, i64)> {
         let changes = Timestamp::from_second(after.secs()).ok().map(|stamp| self.zone().following(stamp));

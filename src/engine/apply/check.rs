@@ -11,6 +11,7 @@ use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, ChannelId, CheckId, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::parents::Parents;
 use crate::domain::text::Failures;
 
 impl WorkingState {
@@ -36,22 +37,33 @@ impl WorkingState {
     }
 
     pub(super) fn update_check(&mut self, id: CheckId, mut edit: Edit, now: Moment) -> Applied {
-        let mut check = self.existing(id)?;
+        let check = self.existing(id)?;
         let channels = self.edited_channels(check.project, &mut edit)?;
         let settings = edit.applied(&check.settings, channels);
+        Ok(Outcome::Check(Box::new(self.give_settings(check, settings, now))))
+    }
+
+    /// Gives a check other settings.
+    pub(super) fn give_settings(&mut self, mut check: Check, settings: Settings, now: Moment) -> Check {
         let mut flips = Vec::new();
         check.state.edit(&check.settings, &settings, now, &mut flips);
         check.settings = Arc::new(settings);
-        Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
+        self.put_check(check, &flips, now)
+    }
+
+    pub(super) fn pause(&mut self, id: CheckId, now: Moment) -> Applied {
+        self.transition(id, now, |state, settings, flips| {
+            state.pause(settings, now, flips);
+            true
+        })
+    }
+
+    pub(super) fn resume(&mut self, id: CheckId, now: Moment) -> Applied {
+        self.transition(id, now, |state, settings, flips| state.resume(settings, now, flips))
     }
 
     /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
-    pub(super) fn transition(
-        &mut self,
-        id: CheckId,
-        now: Moment,
-        turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool,
-    ) -> Applied {
+    fn transition(&mut self, id: CheckId, now: Moment, turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
         let mut check = self.existing(id)?;
         let mut flips = Vec::new();
         let turned = turn(&mut check.state, &check.settings, &mut flips);
@@ -65,6 +77,7 @@ impl WorkingState {
         check.state.settle(&check.settings, now, &mut Vec::new());
         self.untell(&check, now);
         self.change(Change::CheckGone(id));
+        self.release_children(check.project, id, now);
         Ok(Outcome::Check(Box::new(check)))
     }
 
@@ -80,11 +93,16 @@ impl WorkingState {
         Outcome::Done
     }
 
-    pub(super) fn set_alerting(&mut self, id: CheckId, after: Failures, now: Moment) -> Applied {
+    pub(super) fn set_alerting(&mut self, id: CheckId, after: Option<Failures>, parents: Option<Parents>, now: Moment) -> Applied {
         let mut check = self.existing(id)?;
+        if let Some(parents) = &parents {
+            self.may_depend(&check, parents).map_err(Refusal::Parents)?;
+        }
         let mut flips = Vec::new();
         check.state.settle(&check.settings, now, &mut flips);
-        Arc::make_mut(&mut check.settings).after = after;
+        let settings = Arc::make_mut(&mut check.settings);
+        settings.after = after.unwrap_or(settings.after);
+        settings.parents = parents.unwrap_or_else(|| settings.parents.clone());
         Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
@@ -129,25 +147,34 @@ impl WorkingState {
 
     pub(super) fn insert_check(&mut self, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {
         let id = CheckId(self.next_id());
+        self.insert_check_as(id, project, names, settings, now)
+    }
+
+    pub(super) fn insert_check_as(&mut self, id: CheckId, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {
         let CheckNames { uuid, badge } = names;
         let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now) };
         self.put_check(check, &[], now)
     }
 
-    /// A check to be changed or shown, without channels that are gone.
+    /// A check to be changed or shown, without channels and parents that are gone.
     pub(super) fn existing(&self, id: CheckId) -> Result<Check, Refusal> {
         let mut check = self.state.check(id).cloned().ok_or(Refusal::NotFound)?;
         let channels: Box<[_]> = self.state.channels_of(&check).map(|channel| channel.id).collect();
         if channels.len() < check.settings.channels.len() {
             Arc::make_mut(&mut check.settings).channels = channels;
         }
+        if check.settings.parents.ids().iter().any(|parent| self.state.check(*parent).is_none()) {
+            Arc::make_mut(&mut check.settings).parents.retain(|parent| self.state.check(parent).is_some());
+        }
         Ok(check)
     }
 
-    fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
+    pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
         self.log_flips(&mut check, Arrival(0), flips, now);
         self.tell_if_due(&mut check, now);
+        self.close_unassigned(&check, now);
         self.change(Change::Check(Box::new(check.clone())));
+        self.release_children(check.project, check.id, now);
         check
     }
 

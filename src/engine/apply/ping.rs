@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::command::{Outcome, PingRequest, Refusal, Signal, Target};
+use super::super::command::{Command, Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::alert::Telling;
@@ -14,36 +14,64 @@ use crate::domain::edit::ChannelChoice;
 use crate::domain::flip::Flip;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Meaning, Method, Ping, long_bytes};
+use crate::domain::ping::{Meaning, Method, Ping};
 use crate::domain::status::Status;
 use crate::domain::text::Name;
 
 /// Checks of a project without a check limit beyond which pings make no more: a ping key is easily copied. See
 /// [limits](crate::docs::limits).
 const MOST_MADE_BY_PINGS: usize = 10_000;
-/// Bytes that one mail puts into the log at the most, in equal parts for its checks: see [limits](crate::docs::limits).
-const MAIL_BYTES: usize = 64 << 20;
 /// Bytes at the beginning of an HTTP body in which keywords are searched: see [limits](crate::docs::limits).
 pub const SEARCHED_BYTES: usize = 10_000;
 
 impl WorkingState {
+    /// What is written ahead of a command: the body of a ping or mail that comes to more bytes in the log than is `large`.
+    pub fn ahead(&self, command: &Command) -> Option<Bytes> {
+        match command {
+            Command::Ping(request) => self.ahead_of(std::slice::from_ref(request)),
+            Command::Mail(pings) => self.ahead_of(pings),
+            _ => None,
+        }
+    }
+
+    fn ahead_of(&self, pings: &[PingRequest]) -> Option<Bytes> {
+        let stored = self.stored(pings.first()?);
+        (stored.len().saturating_mul(pings.len()) > self.large).then_some(stored)
+    }
+
+    /// As much of a body as is stored.
+    fn stored(&self, request: &PingRequest) -> Bytes {
+        let most = match request.signal {
+            Signal::Http(_) | Signal::Exit(_) => self.body_limit,
+            Signal::Email { .. } => usize::MAX,
+        };
+        request.body.slice(..request.body.len().min(most))
+    }
+
+    pub(super) fn ping_alone(&mut self, request: PingRequest, now: Moment) -> Applied {
+        let sharers = self.ahead_of(std::slice::from_ref(&request)).map_or(0, |_| 1);
+        self.ping(request, sharers, now)
+    }
+
     pub(super) fn mail(&mut self, pings: Vec<PingRequest>, now: Moment) -> Outcome {
+        let is_ahead = self.ahead_of(&pings).is_some();
         let mut found = BTreeMap::new();
         for ping in pings {
             if let Ok(Some(check)) = self.state.addressee(&ping.target) {
                 found.entry(check).or_insert(ping);
             }
         }
-        let most_stored = MAIL_BYTES / found.len().max(1);
+        let sharers = if is_ahead { found.len() as u32 } else { 0 };
         for (_, ping) in found {
             // Found just now, so not refused.
-            let _ = self.ping(ping, most_stored, now);
+            let _ = self.ping(ping, sharers, now);
         }
         Outcome::Done
     }
 
-    /// Logs a ping with at most `most_stored` bytes of its body.
-    pub(super) fn ping(&mut self, request: PingRequest, most_stored: usize, now: Moment) -> Applied {
+    /// Logs a ping. Its body was written ahead for so many `sharers`, or is to be written with it.
+    fn ping(&mut self, request: PingRequest, sharers: u32, now: Moment) -> Applied {
+        let stored = self.stored(&request);
         let PingRequest { target, signal, origin, rid, body } = request;
         let key = match &target {
             Target::Slug { key, .. } => self.state.ping_key(key).map(|key| key.id),
@@ -57,27 +85,22 @@ impl WorkingState {
         } else {
             meaning(&settings, &signal, origin.method, &body)
         };
-        let (most_stored, exit) = match signal {
-            Signal::Http(_) => (self.body_limit, None),
-            Signal::Exit(status) => (self.body_limit, Some(status)),
-            Signal::Email { .. } => (most_stored, None),
-        };
-        let body = body.slice(..body.len().min(most_stored));
+        let exit = if let Signal::Exit(status) = signal { Some(status) } else { None };
         let mut flips = Vec::new();
         let deadline = state.deadline(&settings);
         state.ping(&settings, meaning, rid, now, &mut flips);
         let arrival = Arrival(self.numbers.arrival);
         self.numbers.arrival += 1;
-        self.numbers.bytes += long_bytes(body.len() as u64);
         // Bodies are far smaller than 4 GiB: the doors see to that.
-        let body_len = body.len() as u32;
+        let body_len = stored.len() as u32;
         let (n, previous, kind) = (state.n_pings, state.last_arrival, meaning.kind());
-        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit, body_len };
+        let ping = Ping { check: id, n, previous, at: now, kind, origin, rid, exit, body_len, sharers };
+        self.numbers.bytes += ping.long_bytes();
         state.last_arrival = arrival;
         if let (Some(key), Some(from)) = (key, ping.origin.remote_addr) {
             self.note_key_use(key, now, from);
         }
-        self.effects.pings.push((arrival, ping, body));
+        self.effects.pings.push((arrival, ping, stored));
         let sooner = state.deadline(&settings).is_some_and(|new| deadline.is_none_or(|old| new < old));
         self.pinged(id, state, sooner, arrival, &flips, now);
         Ok(if created { Outcome::PingedNew } else { Outcome::Pinged })
@@ -92,7 +115,9 @@ impl WorkingState {
         self.log_flips(&mut check, arrival, flips, now);
         self.tell_if_due(&mut check, now);
         let told = check.state.telling != state.telling;
+        let project = check.project;
         self.change(if told { Change::Check(Box::new(check)) } else { Change::Pinged { id, state: check.state, sooner } });
+        self.release_children(project, id, now);
     }
 
     /// The check that a ping is for, and whether it was made for it.
@@ -166,7 +191,7 @@ mod tests {
     fn a_full_project_is_told_once_until_it_has_room_again() {
         let numbers = Numbers { id: 1, arrival: 1, flip: 1, delivery: 1, bytes: 0 };
         let (state, effects) = (State::default(), Effects::default());
-        let mut working = WorkingState { state, numbers, effects, body_limit: 0, full: BTreeSet::new() };
+        let mut working = WorkingState { state, numbers, effects, body_limit: 0, large: 0, full: BTreeSet::new() };
         let now = Moment::from_secs(1_800_000_000);
         let (project, key) = (ProjectId(1), PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
         let name = ProjectName::parse("p").unwrap();

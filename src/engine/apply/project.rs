@@ -10,7 +10,7 @@ use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, ChannelName, Key, KeyUse, Project, ProjectName};
+use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, Project, ProjectName};
 
 /// Checks of a project that is gone whose rows are removed in one batch: see [limits](crate::docs::limits).
 const MOST_ORPHANS: usize = 512;
@@ -47,7 +47,8 @@ impl WorkingState {
         let project_state = self.state.project(id).ok_or(Refusal::NotFound)?;
         let channels = project_state.channels.keys().copied().map(Change::ChannelGone);
         let keys = project_state.keys().map(Change::KeyGone);
-        let gone: Vec<_> = channels.chain(keys).chain([Change::ProjectGone(id)]).collect();
+        let windows = project_state.windows.keys().map(|window| Change::WindowGone(id, *window));
+        let gone: Vec<_> = channels.chain(keys).chain(windows).chain([Change::ProjectGone(id)]).collect();
         gone.into_iter().for_each(|change| self.change(change));
         Ok(Outcome::Done)
     }
@@ -60,9 +61,20 @@ impl WorkingState {
     }
 
     pub(super) fn create_key(&mut self, request: NewKey, now: Moment) -> Applied {
+        self.state.project(request.project).ok_or(Refusal::NotFound)?;
+        let id = KeyId(self.next_id());
+        Ok(Outcome::Key(Box::new(self.insert_key(id, request, now))))
+    }
+
+    pub(super) fn insert_key(&mut self, id: KeyId, request: NewKey, now: Moment) -> Key {
         let NewKey { project, secret, label, hint } = request;
-        self.state.project(project).ok_or(Refusal::NotFound)?;
-        let key = Key { id: KeyId(self.next_id()), project, secret, label, hint, created: now, used: None };
+        let key = Key { id, project, secret, label, hint, created: now, used: None };
+        self.change(Change::Key(Arc::new(key.clone())));
+        key
+    }
+
+    pub(super) fn set_key(&mut self, id: KeyId, label: KeyLabel) -> Applied {
+        let key = Key { label, ..Key::clone(self.state.key(id).ok_or(Refusal::NotFound)?) };
         self.change(Change::Key(Arc::new(key.clone())));
         Ok(Outcome::Key(Box::new(key)))
     }
@@ -97,13 +109,13 @@ impl WorkingState {
         Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
     }
 
-    /// Whoever gives other settings is their maker from then on, and what sending to the old ones has shown counts no more.
+    /// What only the operator may set is refused to others, unless it is there already.
     pub(super) fn set_channel(
         &mut self,
         id: ChannelId,
         name: Option<ChannelName>,
         settings: Option<GivenSettings>,
-        maker: Option<Maker>,
+        maker: Maker,
     ) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
@@ -111,15 +123,21 @@ impl WorkingState {
         if let Some(given) = settings {
             let settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
             if settings != channel.settings {
-                if let Some(maker) = maker {
-                    settings.allowed_by(maker).map_err(Refusal::Settings)?;
-                    channel.operator = maker == Maker::Operator;
-                }
-                // What sending with the old ones has shown says nothing of the new ones.
-                channel.health = ChannelHealth::default();
+                settings.allowed_by(maker).map_err(Refusal::Settings)?;
             }
-            channel.settings = settings;
+            channel.give(settings, maker);
         }
+        Ok(self.put_channel(channel))
+    }
+
+    /// Nobody gives this setting, so that nothing is allowed or forbidden in anyone's name.
+    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str) -> Applied {
+        let channel = self.state.channel(sent_to.id).ok_or(Refusal::NotFound)?;
+        if channel.settings != sent_to.settings {
+            return Ok(Outcome::Done);
+        }
+        let settings = channel.settings.with(key, value).map_err(Refusal::Settings)?;
+        let channel = Channel { settings, health: ChannelHealth::default(), ..Channel::clone(channel) };
         Ok(self.put_channel(channel))
     }
 
@@ -135,12 +153,12 @@ impl WorkingState {
         if self.state.projects().any(|project_state| project_state.project.name == *name) { Err(Refusal::ProjectNameTaken) } else { Ok(()) }
     }
 
-    fn put_project(&mut self, project: Project) -> Outcome {
+    pub(super) fn put_project(&mut self, project: Project) -> Outcome {
         self.change(Change::Project(Arc::new(project.clone())));
         Outcome::Project(Box::new(project))
     }
 
-    fn put_channel(&mut self, channel: Channel) -> Outcome {
+    pub(super) fn put_channel(&mut self, channel: Channel) -> Outcome {
         self.change(Change::Channel(Arc::new(channel.clone())));
         Outcome::Channel(Box::new(channel))
     }

@@ -4,7 +4,7 @@
 use super::super::state::{ProjectState, State};
 use super::Slice;
 use crate::domain::ids::Arrival;
-use crate::store::{Mark, PingCursor, StoreError};
+use crate::store::{Mark, PingCursor, PrunedKept, StoreError};
 
 /// What the file holds of pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Sweep {
     /// Where the look at all kept pings is, and how many are still to be looked at.
     cursor: PingCursor,
     to_look_at: u64,
+    /// Some of what has gone had a body in pieces, which are still there.
+    unreferred: bool,
 }
 
 /// What a sweep is to reach.
@@ -57,6 +59,7 @@ impl Sweep {
             swept_to: Arrival(0),
             cursor: PingCursor::default(),
             to_look_at: 0,
+            unreferred: false,
         }
     }
 
@@ -71,6 +74,11 @@ impl Sweep {
 
     pub(super) fn pending(&self) -> bool {
         self.requested || self.goal != Goal::None || self.to_look_at > 0
+    }
+
+    /// Whether bodies in pieces have lost their last ping since the last time that this was asked.
+    pub(super) fn has_unreferred(&mut self) -> bool {
+        std::mem::take(&mut self.unreferred)
     }
 
     /// Counts what a batch has appended.
@@ -141,16 +149,18 @@ impl Sweep {
         size.log_bytes = size.log_bytes.saturating_sub(swept.removed_bytes);
         size.kept_len += swept.kept as u64;
         size.kept_bytes += swept.kept_bytes;
-        let mut left = swept.removed.max(thresholds.slice);
+        self.unreferred |= swept.unreferred;
+        let (mut left, mut left_bytes) = (swept.removed.max(thresholds.slice), most_bytes);
         for check in &swept.checks {
-            let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), left)?;
+            let pruned = batch.prune_kept_pings_of(*check, state.first_kept_ping(*check), (left, left_bytes))?;
             left -= pruned.removed;
-            self.forget(pruned.removed, pruned.removed_bytes);
+            left_bytes = left_bytes.saturating_sub(pruned.removed_bytes);
+            self.forget(&pruned);
         }
-        if left == 0 {
+        if left == 0 || left_bytes == 0 {
             self.to_look_at = self.size.kept_len;
         }
-        let exhausted = swept.removed < most && swept.removed_bytes < most_bytes;
+        let exhausted = swept.removed < most && !swept.full;
         let reached = match self.goal {
             Goal::Entries(target) => exhausted || self.size.log_len <= target,
             Goal::None | Goal::UpTo(_) => exhausted,
@@ -180,18 +190,19 @@ impl Sweep {
             return Ok(false);
         }
         let most = thresholds.slice.min(usize::try_from(self.to_look_at).unwrap_or(usize::MAX));
-        let pruned = batch.prune_kept_pings(self.cursor, most, |check, n| state.keeps_ping(check, n))?;
-        self.forget(pruned.removed, pruned.removed_bytes);
-        self.to_look_at -= most as u64;
+        let pruned = batch.prune_kept_pings(self.cursor, (most, thresholds.sweep_bytes), |check, n| state.keeps_ping(check, n))?;
+        self.forget(&pruned);
+        self.to_look_at -= if pruned.full { pruned.removed } else { most } as u64;
         self.cursor = pruned.next.unwrap_or_default();
         Ok(pruned.removed > 0)
     }
 
-    fn forget(&mut self, pings: usize, bytes: u64) {
-        debug_assert!(self.size.kept_len >= pings as u64, "{:?}, {pings} removed", self.size);
-        self.size.kept_len -= pings as u64;
+    fn forget(&mut self, pruned: &PrunedKept) {
+        debug_assert!(self.size.kept_len >= pruned.removed as u64, "{:?}, {pruned:?}", self.size);
+        self.size.kept_len -= pruned.removed as u64;
         // A damaged row may have said that its body was shorter.
-        self.size.kept_bytes = self.size.kept_bytes.saturating_sub(bytes);
+        self.size.kept_bytes = self.size.kept_bytes.saturating_sub(pruned.removed_bytes);
+        self.unreferred |= pruned.unreferred;
     }
 
     /// Whether the file has more pings than are within their limits.

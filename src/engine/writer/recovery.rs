@@ -124,6 +124,10 @@ impl Writer {
         self.recovery.tell(format!("housekeeping goes round rows that cannot be read, which stay in the file: {error}"));
         self.recovery.note_leak(error);
         self.recovery.rests_until = self.shared.clock.uptime() + REST;
+        if self.memory.housekeeping.go_round_upload() {
+            self.memory.housekeeping.begin_again(self.thresholds, before, before.from);
+            return Ok(());
+        }
         let store = self.shared.store.get()?;
         let skip = self.thresholds.slice as u64;
         let beyond = Arrival(before.from.0.saturating_add(skip).min(before.done.arrival.0));
@@ -227,7 +231,7 @@ impl Writer {
         let done = self.remove_dead(&mut removed);
         self.memory.housekeeping.go_in_steps(self.thresholds);
         if removed > 0 {
-            tracing::info!("the disk is full: {removed} dead pings were removed to make room");
+            tracing::info!("the disk is full: {removed} dead pings and pieces of bodies were removed to make room");
         }
         self.recovery.sparse = removed == 0;
         if self.recovery.sparse {
@@ -271,6 +275,7 @@ impl Writer {
         memory.last_stamp = now;
         *self.shared.published.write().unwrap_or_else(PoisonError::into_inner) = published;
         self.memory = memory;
+        self.shared.feed.note_everything();
         Ok(())
     }
 

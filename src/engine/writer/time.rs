@@ -16,7 +16,12 @@ impl Writer {
     /// How long the writer may wait for commands.
     pub(super) fn patience(&self) -> Duration {
         let Memory { working, more_due, .. } = &self.memory;
-        if !self.shared.writable.load(Ordering::Relaxed) || *more_due || self.has_housekeeping() || working.state.has_orphans() {
+        if !self.shared.writable.load(Ordering::Relaxed)
+            || self.ahead.is_some()
+            || *more_due
+            || self.has_housekeeping()
+            || working.state.has_orphans()
+        {
             return Duration::ZERO;
         }
         let until_next = self.memory.alarm.micros_until_next(self.shared.clock.now()).map(Duration::from_micros);
@@ -29,7 +34,11 @@ impl Writer {
 
     /// The time of the next command.
     pub(super) fn stamp(&mut self) -> Moment {
-        self.memory.last_stamp = self.shared.clock.now().following(self.memory.last_stamp);
+        let before = self.memory.last_stamp;
+        self.memory.last_stamp = self.shared.clock.now().following(before);
+        if self.memory.last_stamp < before {
+            self.flips_out_of_order = Some(self.newest().flip);
+        }
         self.memory.last_stamp
     }
 

@@ -1,16 +1,21 @@
 //! What a batch of commands comes to, applied in memory and written in one transaction.
 
-use super::{Memory, Writer};
-use crate::domain::ping::long_bytes;
+use super::{Ahead, Memory, Writer};
+use crate::domain::ids::FlipNumber;
 use crate::engine::apply::{Effects, Numbers};
 use crate::engine::command::{Answer, Command};
-use crate::engine::state::Change;
+use crate::engine::state::{Change, UserChange};
 use crate::store::{Batch, Mark, StoreError, caught};
 
 impl Writer {
-    /// Applies commands and writes what they come to; the answers to those of callers.
-    pub(super) fn apply_and_write(&mut self, own: Vec<Command>, commands: Vec<Command>) -> Result<Vec<Answer>, StoreError> {
-        let numbers = self.memory.working.numbers;
+    /// Applies commands and writes what they come to, and a piece of a body that is written ahead; the answers to those of callers.
+    pub(super) fn apply_and_write(
+        &mut self,
+        own: Vec<Command>,
+        commands: Vec<Command>,
+        mut ahead: Option<&mut Ahead>,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let (numbers, count) = (self.memory.working.numbers, own.len() + commands.len());
         for command in own {
             let now = self.stamp();
             // The writer's own commands are never refused.
@@ -21,47 +26,58 @@ impl Writer {
             let now = self.stamp();
             answers.push(Ok(self.memory.working.apply(command, now)));
         }
-        if self.memory.working.effects.is_empty() && !self.has_housekeeping() && !self.presence.is_due(self.shared.clock.uptime(), false) {
+        let has_effects = !self.memory.working.effects.is_empty() || ahead.is_some();
+        if !has_effects && !self.has_housekeeping() && !self.presence.is_due(self.shared.clock.uptime(), false) {
             // Refusals, and deadlines that pings have put off, cost no commit.
             return Ok(answers);
         }
         let tidy = !self.housekeeping_rests();
         let before = self.memory.housekeeping.standing();
-        match self.write(numbers, tidy) {
+        let begun = self.shared.clock.uptime();
+        match self.write(numbers, ahead.as_deref_mut(), tidy) {
             // What is damaged may lie only where old rows are, which keep nobody from adding new ones.
             Err(error @ StoreError::Damaged { .. }) if tidy => {
                 self.go_round(before, &error)?;
-                self.write(numbers, false)?;
+                self.write(numbers, ahead, false)?;
             }
             written => written?,
         }
+        if has_effects {
+            self.shared.metrics.committed(count, self.shared.clock.uptime().saturating_sub(begun));
+        }
+        let (pings, bytes) = self.memory.housekeeping.size();
+        self.shared.metrics.holds(pings, bytes);
         Ok(answers)
     }
 
     /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
-    fn write(&mut self, before: Numbers, tidy: bool) -> Result<(), StoreError> {
+    fn write(&mut self, before: Numbers, ahead: Option<&mut Ahead>, tidy: bool) -> Result<(), StoreError> {
         let (store, newest, stamp) = (self.shared.store.get()?, self.newest(), self.stamp());
         let uptime = self.shared.clock.uptime();
         let now = self.steps.is_confirmed().then_some(stamp);
         let steady_since = (!self.steady_is_written).then(|| self.steps.steady_since());
+        let out_of_order = self.flips_out_of_order;
         let (presence, Memory { working, housekeeping, .. }) = (&self.presence, &mut self.memory);
-        let (written, alive) = caught(|| {
+        let (written, alive, upload) = caught(|| {
             let batch = store.batch()?;
-            write(&batch, &working.effects)?;
+            let upload = ahead.as_ref().map(|ahead| ahead.put(&batch)).transpose()?;
+            write(&batch, &working.effects, upload)?;
             let Numbers { id, delivery, .. } = working.numbers;
             for (mark, number, before) in [(Mark::NextId, id, before.id), (Mark::NextDelivery, delivery, before.delivery)] {
                 if number != before {
                     batch.set_mark(mark, number)?;
                 }
             }
-            let bytes = working.effects.pings.iter().map(|(.., body)| long_bytes(body.len() as u64)).sum();
-            let appended = (working.effects.pings.len() as u64, bytes);
-            housekeeping.appended(appended);
+            let (pings, has_effects) = (&working.effects.pings, !working.effects.is_empty() || upload.is_some());
+            housekeeping.appended((pings.len() as u64, pings.iter().map(|(_, ping, _)| ping.long_bytes()).sum()));
             housekeeping.delivered(working.effects.deliveries.len() as u64);
-            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, newest, now)?;
+            let own_bytes: usize = pings.iter().filter(|(_, ping, _)| ping.sharers == 0).map(|(.., body)| body.len()).sum();
+            let bytes = own_bytes + ahead.as_ref().map_or(0, |ahead| ahead.next().len());
+            let appended = (pings.len() as u64, bytes as u64);
+            let cleaned = tidy && housekeeping.slice(&batch, &working.state, appended, upload, newest, now)?;
             // A look that finds nothing to write costs no commit.
-            let alive = presence.is_due(uptime, cleaned || !working.effects.is_empty());
-            let written = cleaned || alive || !working.effects.is_empty();
+            let alive = presence.is_due(uptime, cleaned || has_effects);
+            let written = cleaned || alive || has_effects;
             if written {
                 if alive {
                     batch.set_mark(Mark::Alive, stamp.micros().max(0).unsigned_abs())?;
@@ -69,11 +85,20 @@ impl Writer {
                 if let Some(since) = steady_since {
                     batch.set_mark(Mark::SteadySince, since.micros().max(0).unsigned_abs())?;
                 }
+                if let Some(FlipNumber(number)) = out_of_order {
+                    batch.set_mark(Mark::FlipsOutOfOrder, number)?;
+                }
                 batch.commit()?;
             }
-            Ok((written, alive))
+            Ok((written, alive, upload))
         })?;
+        if let Some(ahead) = ahead {
+            ahead.number = upload;
+        }
         self.steady_is_written |= written;
+        if written {
+            self.flips_out_of_order = None;
+        }
         if alive {
             self.presence.told(uptime);
         }
@@ -95,10 +120,10 @@ impl Writer {
     }
 }
 
-/// Writes what a batch of commands has come to.
-fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
+/// Writes what a batch of commands has come to. The upload is the body of those pings that share one.
+fn write(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Result<(), StoreError> {
     if !effects.pings.is_empty() {
-        batch.append_pings(&effects.pings)?;
+        batch.append_pings(&effects.pings, upload)?;
     }
     if !effects.flips.is_empty() {
         batch.append_flips(&effects.flips)?;
@@ -110,19 +135,39 @@ fn write(batch: &Batch, effects: &Effects) -> Result<(), StoreError> {
         match change {
             Change::Pinged { .. } => {}
             Change::Check(check) => drop(batch.put_checks([&**check])?),
-            Change::CheckGone(id) => batch.remove_checks([*id])?,
+            Change::CheckGone(id) => gone(batch, id.0, batch.remove_checks([*id]))?,
             Change::Project(project) => batch.put_project(project)?,
             Change::ProjectGone(id) => batch.remove_project(*id)?,
             Change::Key(key) => batch.put_key(key)?,
-            Change::KeyGone(id) => batch.remove_key(*id)?,
+            Change::KeyGone(id) => gone(batch, id.0, batch.remove_key(*id))?,
             Change::Channel(channel) => batch.put_channel(channel)?,
-            Change::ChannelGone(id) => batch.remove_channel(*id)?,
+            Change::ChannelGone(id) => gone(batch, id.0, batch.remove_channel(*id))?,
+            Change::Window(window) => batch.put_window(window)?,
+            Change::WindowGone(_, id) => gone(batch, id.0, batch.remove_window(*id))?,
+            Change::Managed(id, source) => batch.put_managed(*id, source.as_ref())?,
             Change::Away(away) => batch.set_away(away)?,
             Change::Queued(row) => batch.put_waiting(row)?,
             Change::Unqueued(number) => batch.remove_waiting(*number)?,
+            Change::User(change) => write_user(batch, change)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
             Change::Instance(instance) => batch.set_instance(*instance)?,
         }
     }
     Ok(())
+}
+
+/// What is gone nobody owns.
+fn gone(batch: &Batch, id: u64, removed: Result<(), StoreError>) -> Result<(), StoreError> {
+    removed.and_then(|()| batch.put_managed(id, None))
+}
+
+fn write_user(batch: &Batch, change: &UserChange) -> Result<(), StoreError> {
+    match change {
+        UserChange::User(user) => batch.put_user(user),
+        UserChange::UserGone(id) => gone(batch, id.0, batch.remove_user(*id)),
+        UserChange::Session(session) => batch.put_session(session),
+        UserChange::SessionGone(id) => batch.remove_session(*id),
+        UserChange::Link(link) => batch.put_link(link),
+        UserChange::LinkGone(id) => batch.remove_link(*id),
+    }
 }

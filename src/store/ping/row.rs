@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::LARGE_BODY;
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
+use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme, long_bytes};
 use crate::store::StoreError;
 use crate::store::record::{self, Record};
 
@@ -34,11 +34,14 @@ pub(super) struct PingRow<'a> {
     /// The CRC-32 of the body; `None`: there is no body, or the row has version 1.
     #[serde(default)]
     pub(super) checksum: Option<u32>,
+    /// Version 3 from here on. The upload that is its body, and how many pings share it; `None`: the body lies in a row of its own.
+    #[serde(default)]
+    pub(super) upload: Option<(u64, u32)>,
 }
 
 impl<'a> Record<'a> for PingRow<'a> {
     const TABLE: &'static str = "pings";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// The number that stands for a kind.
@@ -113,7 +116,10 @@ fn method_of(number: u8) -> Option<Method> {
 }
 
 impl<'a> PingRow<'a> {
-    pub(super) fn new(ping: &'a Ping, body: &[u8]) -> Self {
+    /// `upload`: what was written ahead. It is the body of every ping that has sharers; its checksum is made once.
+    pub(super) fn new(ping: &'a Ping, body: &[u8], upload: Option<u64>, of_upload: &mut Option<u32>) -> Self {
+        let upload = upload.filter(|_| ping.sharers > 0);
+        let checksum = || if upload.is_some() { *of_upload.get_or_insert_with(|| crc32fast::hash(body)) } else { crc32fast::hash(body) };
         Self {
             check: ping.check.0,
             n: ping.n,
@@ -127,7 +133,8 @@ impl<'a> PingRow<'a> {
             rid: ping.rid,
             body_len: ping.body_len,
             exit: ping.exit,
-            checksum: (!body.is_empty()).then(|| crc32fast::hash(body)),
+            checksum: (!body.is_empty()).then(checksum),
+            upload: upload.map(|upload| (upload, ping.sharers)),
         }
     }
 }
@@ -151,16 +158,44 @@ impl PingRow<'_> {
             rid: row.rid,
             exit: row.exit,
             body_len: row.body_len,
+            sharers: row.sharers(),
         })
     }
 
-    /// The body as it was logged, from its row, if there is one. `None`: it was empty.
-    pub(super) fn body(&self, row: Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
-        let body = row.unwrap_or_default();
-        if body.len() != self.body_len as usize || self.checksum.is_some_and(|checksum| checksum != crc32fast::hash(body)) {
+    /// How many pings share an upload as their body; 0: it lies in a row of its own.
+    pub(super) fn sharers(&self) -> u32 {
+        self.upload.map_or(0, |(_, sharers)| sharers)
+    }
+
+    /// Bytes of its body, or of its part of one that it shares, that count as long.
+    pub(super) fn long_bytes(&self) -> u64 {
+        long_bytes(self.body_len.into(), self.sharers())
+    }
+
+    /// Whether its body lies in a row of its own.
+    pub(super) fn has_own_body(&self) -> bool {
+        self.body_len > 0 && self.upload.is_none()
+    }
+
+    /// The body as it was logged: its pieces put together by `pieces`, or a copy of its `own` row. `None`: it was empty.
+    pub(super) fn body<'b>(
+        &self,
+        pieces: impl FnOnce(u64, usize, &mut Vec<u8>) -> Result<(), StoreError>,
+        own: impl FnOnce() -> Result<Option<redb::AccessGuard<'b, &'static [u8]>>, StoreError>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut body = room_for(self.body_len as usize);
+        match self.upload {
+            Some((upload, _)) => pieces(upload, self.body_len as usize, &mut body)?,
+            None => {
+                if let Some(row) = own()? {
+                    body.extend_from_slice(row.value());
+                }
+            }
+        }
+        if body.len() != self.body_len as usize || self.checksum.is_some_and(|checksum| checksum != crc32fast::hash(&body)) {
             return Err(record::corrupt::<Self>(&format_args!("the body of ping {} has been altered", self.n)));
         }
-        Ok((!body.is_empty()).then(|| copied(body)))
+        Ok((!body.is_empty()).then_some(body))
     }
 }
 
@@ -168,18 +203,51 @@ impl PingRow<'_> {
 /// seen one go. The system gives memory for as much of a place as is written.
 const GIVEN_BACK: usize = 33 << 20;
 
-/// A copy of a body.
-fn copied(body: &[u8]) -> Vec<u8> {
-    let mut copy = Vec::new();
-    if body.len() > LARGE_BODY {
-        // Without it, the copy has the place that it needs.
-        let _ = copy.try_reserve_exact(body.len().max(GIVEN_BACK));
+/// A place for a body of so many bytes. A damaged row may say any number: without the room, it grows with what there is.
+fn room_for(len: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    if len > LARGE_BODY {
+        let _ = body.try_reserve_exact(len.clamp(GIVEN_BACK, 2 * GIVEN_BACK));
     }
-    copy.extend_from_slice(body);
-    copy
+    body
 }
 
 /// The ping in a row.
 pub(in crate::store) fn read(bytes: &[u8]) -> Result<Ping, StoreError> {
     PingRow::read(bytes)
+}
+
+/// What the row of a ping says of its body.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct LoggedBody {
+    check: CheckId,
+    n: u64,
+    len: u32,
+    checksum: Option<u32>,
+    /// `None`: it lies in a row of its own.
+    pub(in crate::store) upload: Option<u64>,
+}
+
+impl LoggedBody {
+    /// The ping in a row, and its body if it has one.
+    pub(in crate::store) fn of(bytes: &[u8]) -> Result<(Ping, Option<Self>), StoreError> {
+        let ping = PingRow::read(bytes)?;
+        let row: PingRow<'_> = record::decode(bytes)?;
+        let upload = row.upload.map(|(upload, _)| upload);
+        let body = Self { check: ping.check, n: ping.n, len: row.body_len, checksum: row.checksum, upload };
+        Ok((ping, (row.body_len > 0).then_some(body)))
+    }
+
+    /// Checks that it is the one with this length and this CRC-32.
+    pub(in crate::store) fn expect(&self, len: usize, found: u32) -> Result<(), StoreError> {
+        if len == self.len as usize && self.checksum.is_none_or(|checksum| checksum == found) {
+            return Ok(());
+        }
+        Err(record::corrupt::<PingRow<'_>>(&format_args!("the body of ping {} of check {} has been altered", self.n, self.check.0)))
+    }
+
+    /// That it is not there, in words.
+    pub(in crate::store) fn missing(&self) -> String {
+        format!("the body of ping {} of check {} is missing", self.n, self.check.0)
+    }
 }

@@ -70,7 +70,7 @@ proptest! {
                         let body = vec![arrivals as u8; usize::from(len)];
                         let n = bodies.len() as u64 + 1;
                         let ping = Ping { body_len: len.into(), ..ping(check, n, *last) };
-                        batch.append_pings(&[(Arrival(arrivals), ping, &body)])?;
+                        batch.append_pings(&[(Arrival(arrivals), ping, &body)], None)?;
                         bodies.push(body);
                         *last = arrivals;
                     }
@@ -80,7 +80,7 @@ proptest! {
                         assert!(swept.removed <= most && swept.kept <= swept.removed && swept.removed as u64 <= log_len);
                     }
                     Step::Prune(most) => {
-                        let pruned = batch.prune_kept_pings(cursor, most, live)?;
+                        let pruned = batch.prune_kept_pings(cursor, (most, u64::MAX), live)?;
                         assert!(pruned.removed <= most && pruned.removed as u64 <= kept_len);
                         cursor = pruned.next.unwrap_or_default();
                     }
@@ -104,7 +104,7 @@ proptest! {
         let newest: BTreeMap<_, _> = model.iter().map(|(check, (bodies, _))| (*check, bodies.len() as u64)).collect();
         let live = |check: CheckId, n: u64| n + LIMITS[check.0 as usize] > newest[&check.0];
         write(&store, |batch| batch.sweep_pings((Arrival(0), Arrival(arrivals)), (usize::MAX, u64::MAX), live).map(drop));
-        write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), usize::MAX, live).map(drop));
+        write(&store, |batch| batch.prune_kept_pings(PingCursor::default(), (usize::MAX, u64::MAX), live).map(drop));
         let within: u64 = newest.iter().map(|(check, n)| (*n).min(LIMITS[*check as usize])).sum();
         let snapshot = store.snapshot().unwrap();
         prop_assert_eq!((snapshot.log_len().unwrap(), snapshot.kept_len().unwrap()), (0, within));

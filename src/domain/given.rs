@@ -1,0 +1,57 @@
+//! Fields of checks as people give them: each is read, or refused with a sentence that says what is allowed.
+
+use std::sync::Arc;
+
+use super::schedule::Schedule;
+use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
+
+fn told(error: TextError, most: usize) -> String {
+    match error {
+        TextError::TooLong => format!("it has at most {most} characters"),
+        TextError::Pattern => "it consists of a to z, 0 to 9, hyphens and underscores".into(),
+    }
+}
+
+/// Takes a number of seconds.
+pub fn in_seconds(number: i64) -> Result<Seconds, String> {
+    Seconds::parse(number).map_err(seconds_told)
+}
+
+fn seconds_told(_: SecondsError) -> String {
+    format!("give a whole number of seconds from {} to {}", Seconds::LEAST, Seconds::MOST)
+}
+
+/// Reads a name.
+pub fn name(text: &str) -> Result<Name, String> {
+    Name::parse(text).map_err(|error| told(error, Name::MOST_CHARS))
+}
+
+/// Reads a slug.
+pub fn slug(text: &str) -> Result<Slug, String> {
+    Slug::parse(text).map_err(|error| told(error, Slug::MOST_CHARS))
+}
+
+/// Reads tags.
+pub fn tags(text: &str) -> Result<Tags, String> {
+    Tags::parse(text).map_err(|error| format!("{}, and there are at most {} tags", told(error, Tags::MOST_CHARS), Tags::MOST))
+}
+
+/// Reads a description.
+pub fn desc(text: &str) -> Result<Description, String> {
+    Description::parse(text).map_err(|error| told(error, Description::MOST_CHARS))
+}
+
+/// Reads keywords.
+pub fn keywords(text: &str) -> Result<Keywords, String> {
+    Keywords::parse(text).map_err(|error| told(error, Keywords::MOST_CHARS))
+}
+
+/// Reads seconds.
+pub fn seconds(text: &str) -> Result<Seconds, String> {
+    text.parse().map_err(|_| SecondsError::TooSmall).and_then(Seconds::parse).map_err(seconds_told)
+}
+
+/// Reads a schedule.
+pub fn schedule(text: &str) -> Result<Arc<Schedule>, String> {
+    Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
+}

@@ -1,0 +1,94 @@
+//! Checks that others depend on: behind a router that is down nothing reports, and one alert is enough.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::ids::CheckId;
+
+/// The checks that a check depends on: at most [`Parents::MOST`], each once. See [limits](crate::docs::limits).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Parents(Box<[CheckId]>);
+
+impl Parents {
+    /// How many a check may have.
+    pub const MOST: usize = 8;
+    /// How many levels of parents there may be above a check.
+    pub const MOST_LEVELS: usize = 32;
+    /// How many checks there may be above a check, parents of parents included.
+    pub const MOST_ABOVE: usize = 1000;
+
+    /// Takes each once, however often it is named.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn new(mut ids: Vec<CheckId>) -> Result<Self, ParentsError> {
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() > Self::MOST { Err(ParentsError::TooMany) } else { Ok(Self(ids.into())) }
+    }
+
+    /// They, oldest first.
+    pub fn ids(&self) -> &[CheckId] {
+        &self.0
+    }
+
+    /// Whether a check may depend on these; `parents_of` gives those of every check of the same project.
+    ///
+    /// # Errors
+    /// When one of them is not there, or is the check itself, or too much lies above it.
+    pub fn allowed_for<'a>(&self, check: CheckId, parents_of: impl Fn(CheckId) -> Option<&'a Self>) -> Result<(), ParentsError> {
+        if self.0.iter().any(|id| parents_of(*id).is_none()) {
+            return Err(ParentsError::NotFound);
+        }
+        let (mut above, mut level) = (BTreeSet::new(), self.0.to_vec());
+        for _ in 0..=Self::MOST_LEVELS {
+            level.retain(|id| above.insert(*id));
+            if above.contains(&check) {
+                return Err(ParentsError::Circle);
+            }
+            if level.is_empty() && above.len() <= Self::MOST_ABOVE {
+                return Ok(());
+            }
+            level = level.iter().filter_map(|id| parents_of(*id)).flat_map(Self::ids).copied().collect();
+        }
+        Err(ParentsError::TooDeep)
+    }
+
+    /// Those of them that `keep` is true for.
+    pub fn retain(&mut self, keep: impl Fn(CheckId) -> bool) {
+        if !self.0.iter().all(|id| keep(*id)) {
+            self.0 = self.0.iter().copied().filter(|id| keep(*id)).collect();
+        }
+    }
+}
+
+/// Why a check cannot have these parents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParentsError {
+    /// More than [`Parents::MOST`].
+    TooMany,
+    /// One is no check of the same project.
+    NotFound,
+    /// It would depend on itself.
+    Circle,
+    /// Too much lies above it.
+    TooDeep,
+}
+
+impl fmt::Display for ParentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => write!(f, "a check has at most {} parents", Parents::MOST),
+            Self::NotFound => f.write_str("a parent is no check of the same project"),
+            Self::Circle => f.write_str("the check would be a parent of itself"),
+            Self::TooDeep => write!(
+                f,
+                "there may be at most {} levels of parents above a check, and {} checks on them",
+                Parents::MOST_LEVELS,
+                Parents::MOST_ABOVE
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ParentsError {}

@@ -1,0 +1,221 @@
+//! What becomes of what waits: those who send report it, and people ask that it is sent again, or that a channel is told nothing more.
+
+use std::sync::Arc;
+
+use super::super::command::{Outcome, Refusal, Report, SendOutcome};
+use super::super::state::Change;
+use super::alert::{CHECK_GONE, DISABLED};
+use super::{Applied, WorkingState};
+use crate::domain::alert::{ChannelHealth, Delivery, DeliveryOutcome, Event, OutboxRow, Telling};
+use crate::domain::channel::Class;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
+use crate::domain::moment::Moment;
+use crate::domain::project::Channel;
+
+/// How often the server may end while something is sent before it is given up.
+const MOST_INTERRUPTED: u8 = 3;
+/// Rows of a channel that is gone which are removed in one batch.
+const MOST_ORPHANS: usize = 512;
+
+/// What has become of a row before it was sent, in words.
+const CHANNEL_GONE: &str = "the channel was deleted";
+const INTERRUPTED: &str = "sending it ended the server three times";
+
+impl WorkingState {
+    /// Whether the check of a row was deleted while it was being sent. It is sent no more, unless it says just that.
+    fn lacks_check(&self, row: &OutboxRow) -> bool {
+        row.gone.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
+    }
+
+    /// Attempts begin: whatever happens from here on, it is known that they may have arrived. Answers those that are still to be sent.
+    pub(super) fn begin_deliveries(&mut self, numbers: Vec<DeliveryNumber>, now: Moment) -> Outcome {
+        let mut begun = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            // What is for a channel that is gone or disabled is removed in a moment.
+            let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
+            let mut row = OutboxRow::clone(row);
+            if row.begun.is_some() {
+                // An earlier attempt was never reported. If this process has not begun it, the server ended meanwhile.
+                row.interrupted = row.interrupted.saturating_add(u8::from(!self.state.outbox.is_sending(number)));
+                row.doubtful = true;
+            }
+            if self.lacks_check(&row) {
+                self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                continue;
+            }
+            if row.interrupted >= MOST_INTERRUPTED {
+                self.finish(&row, DeliveryOutcome::Failed, INTERRUPTED, now);
+                continue;
+            }
+            row.attempts = row.attempts.saturating_add(1);
+            row.begun = Some(now);
+            let row = Arc::new(row);
+            self.change(Change::Queued(Arc::clone(&row)));
+            begun.push(row);
+        }
+        Outcome::Begun(begun)
+    }
+
+    /// What has become of attempts.
+    pub(super) fn report_deliveries(&mut self, reports: Vec<Report>, now: Moment) -> Outcome {
+        for report in reports {
+            let Report { channel, sent_to, rows, told_with, sent, status } = report;
+            // It shows nothing about settings that the channel was given meanwhile.
+            let is_current = sent_to.is_none_or(|sent_to| self.state.channel(channel).is_some_and(|now| now.settings == sent_to.settings));
+            let sent = if is_current { sent } else { sent.under_old_settings() };
+            let rows: Vec<_> = rows.iter().filter_map(|number| self.state.outbox.get(*number)).cloned().collect();
+            let (outcome, reason) = match &sent {
+                SendOutcome::Delivered => (DeliveryOutcome::Delivered, ""),
+                SendOutcome::DeliveredInPart(reason) => (DeliveryOutcome::Delivered, &**reason),
+                SendOutcome::Superseded(reason) => (DeliveryOutcome::Superseded, &**reason),
+                SendOutcome::Skipped(reason) => (DeliveryOutcome::Skipped, &**reason),
+                SendOutcome::Failed(reason) | SendOutcome::Closed(reason) => (DeliveryOutcome::Failed, &**reason),
+                SendOutcome::Later { reason, doubtful } => {
+                    for row in rows {
+                        if self.lacks_check(&row) {
+                            self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+                            continue;
+                        }
+                        let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
+                        self.change(Change::Queued(Arc::new(row)));
+                    }
+                    if reason.is_empty() || !is_current {
+                        // It says nothing about the channel.
+                        continue;
+                    }
+                    self.note_health(channel, |health| {
+                        let since = health.failing.as_ref().map_or(now, |(since, _)| *since);
+                        health.failing = Some((since, Delivery::reason(reason)));
+                    });
+                    continue;
+                }
+            };
+            for row in &rows {
+                let mut delivery = delivery(row, outcome, reason, now);
+                (delivery.status, delivery.told_with) = (status, told_with.filter(|first| *first != row.number));
+                self.effects.deliveries.push(delivery);
+                self.change(Change::Unqueued(row.number));
+                if outcome == DeliveryOutcome::Failed {
+                    self.note_unheard(row, now);
+                }
+            }
+            match sent {
+                SendOutcome::Delivered | SendOutcome::DeliveredInPart(_) if is_current => {
+                    self.note_health(channel, |health| health.failing = None);
+                }
+                SendOutcome::Closed(reason) => self.disable(channel, &reason, now),
+                _ => {}
+            }
+        }
+        Outcome::Done
+    }
+
+    /// It was given up to tell a channel that a check is down. If no other one has taken it for all that is known, nothing hides behind
+    /// that check.
+    fn note_unheard(&mut self, row: &OutboxRow, now: Moment) {
+        let Some(check) = self.state.check(row.check).filter(|check| check.state.telling == Telling::Told) else { return };
+        let works = |channel: &Channel| channel.id != row.channel && channel.health == ChannelHealth::default();
+        if row.event != Event::Down
+            || row.flip != check.state.last_flip
+            || self.state.audience(check, Event::Down).values().any(|channel| works(channel))
+        {
+            return;
+        }
+        let mut check = check.clone();
+        check.state.telling = Telling::Unheard;
+        let (id, project) = (check.id, check.project);
+        self.change(Change::Check(Box::new(check)));
+        self.release_children(project, id, now);
+    }
+
+    /// Has sent again what was given up, if its check and its channel are still there. People and keepers of incidents are told what is
+    /// true now, so of a check that has changed since they are told nothing.
+    pub(super) fn retry_delivery(&mut self, delivery: &Delivery, at: Moment, now: Moment) -> Applied {
+        let check = self.state.check(delivery.check).cloned().ok_or(Refusal::NotFound)?;
+        let channel = self.state.channel(delivery.channel).cloned().ok_or(Refusal::NotFound)?;
+        if channel.health.disabled.is_some() {
+            return Err(Refusal::ChannelDisabled);
+        }
+        if channel.settings.kind().class != Class::Machine && delivery.flip != check.state.last_flip {
+            return Err(Refusal::Outdated);
+        }
+        let row = OutboxRow { flip: delivery.flip, ..self.row(channel.id, &check, delivery.event, at, now) };
+        let number = row.number;
+        self.queue(&channel, row, now);
+        Ok(Outcome::Queued(number))
+    }
+
+    /// Logs a message that was asked for as a test. One that arrived shows that the channel works.
+    pub(super) fn log_test(&mut self, channel: ChannelId, failed: Option<&str>, status: u16, now: Moment) -> Applied {
+        self.state.channel(channel).ok_or(Refusal::NotFound)?;
+        let number = self.next_delivery();
+        let (check, flip) = (CheckId(0), FlipNumber(0));
+        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
+        let (event, attempts, reason, told_with) = (Event::Test, 1, failed.unwrap_or_default(), None);
+        let delivery = Delivery {
+            number,
+            channel,
+            check,
+            flip,
+            event,
+            queued: now,
+            finished: now,
+            outcome,
+            attempts,
+            status,
+            reason: Delivery::reason(reason),
+            told_with,
+        };
+        self.effects.deliveries.push(delivery);
+        if failed.is_none() {
+            self.note_health(channel, |health| *health = ChannelHealth::default());
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Lets a channel be told again.
+    pub(super) fn enable_channel(&mut self, id: ChannelId) -> Applied {
+        self.state.channel(id).ok_or(Refusal::NotFound)?;
+        self.note_health(id, |health| *health = ChannelHealth::default());
+        let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
+        Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
+    }
+
+    /// Tells a channel nothing more; what waits for it is left out.
+    pub(super) fn disable_channel(&mut self, id: ChannelId, reason: &str, now: Moment) -> Applied {
+        self.state.channel(id).ok_or(Refusal::NotFound)?;
+        self.disable(id, reason, now);
+        let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
+        Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
+    }
+
+    fn disable(&mut self, id: ChannelId, reason: &str, now: Moment) {
+        self.note_health(id, |health| health.disabled = Some((now, Delivery::reason(reason))));
+    }
+
+    /// Takes out rows that nobody sends any more, a few at a time: their channel is gone or disabled.
+    pub(super) fn remove_unsendable(&mut self, now: Moment) {
+        let gone: Vec<_> = self.state.unsendable().take(MOST_ORPHANS).cloned().collect();
+        for row in gone {
+            let reason = if self.state.channel(row.channel).is_some() { DISABLED } else { CHANNEL_GONE };
+            self.finish(&row, DeliveryOutcome::Skipped, reason, now);
+        }
+    }
+}
+
+pub(super) fn delivery(row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) -> Delivery {
+    Delivery {
+        number: row.number,
+        channel: row.channel,
+        check: row.check,
+        flip: row.flip,
+        event: row.event,
+        queued: row.queued,
+        finished: now,
+        outcome,
+        attempts: row.attempts,
+        status: 0,
+        reason: Delivery::reason(reason),
+        told_with: None,
+    }
+}

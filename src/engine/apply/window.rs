@@ -1,0 +1,69 @@
+//! Maintenance windows: made and removed, and what they say to telling that a check is down.
+
+use std::sync::Arc;
+
+use super::super::command::{NewWindow, Outcome, Refusal};
+use super::super::state::Change;
+use super::{Applied, WorkingState};
+use crate::domain::alert::{Held, Telling};
+use crate::domain::check::Check;
+use crate::domain::ids::{ProjectId, WindowId};
+use crate::domain::moment::Moment;
+use crate::domain::window::Window;
+
+/// Maintenance windows of a project: see [limits](crate::docs::limits).
+pub(in crate::engine) const MOST_WINDOWS: usize = 200;
+/// Seconds for which one that is over is still known by its name.
+const KEPT_SECS: i64 = 30 * 86_400;
+/// Checks that are looked at again in the batch in which a window is removed. What is beyond is looked at within [`Held::LOOK_SECS`].
+const MOST_RELEASED: usize = 512;
+
+impl WorkingState {
+    /// Those that have been over for long go when another one is made.
+    pub(super) fn create_window(&mut self, request: NewWindow, now: Moment) -> Applied {
+        let NewWindow { uuid, project, name, tags, times } = request;
+        let windows = &self.state.project(project).ok_or(Refusal::NotFound)?.windows;
+        let is_old = |window: &&Arc<Window>| window.is_over_since(now.plus_secs(-KEPT_SECS));
+        let old: Vec<_> = windows.values().filter(is_old).map(|window| window.id).collect();
+        if windows.len() - old.len() >= MOST_WINDOWS {
+            return Err(Refusal::WindowLimit);
+        }
+        old.into_iter().for_each(|id| self.change(Change::WindowGone(project, id)));
+        let window = Arc::new(Window { id: WindowId(self.next_id()), uuid, project, name, tags, times });
+        self.change(Change::Window(Arc::clone(&window)));
+        Ok(Outcome::Window(window))
+    }
+
+    pub(super) fn delete_window(&mut self, project: ProjectId, id: WindowId, now: Moment) -> Applied {
+        let windows = &self.state.project(project).ok_or(Refusal::NotFound)?.windows;
+        windows.get(&id).ok_or(Refusal::NotFound)?;
+        self.change(Change::WindowGone(project, id));
+        self.release_held(project, now);
+        Ok(Outcome::Done)
+    }
+
+    /// Changes a window: what it held back is decided on again.
+    pub(super) fn put_window(&mut self, window: Window, now: Moment) {
+        let project = window.project;
+        self.change(Change::Window(Arc::new(window)));
+        self.release_held(project, now);
+    }
+
+    fn release_held(&mut self, project: ProjectId, now: Moment) {
+        let is_held = |check: &&Check| matches!(check.state.telling, Telling::Due { held: Held::Window, .. });
+        let held: Vec<_> = self.state.checks_of(project).filter(is_held).take(MOST_RELEASED).map(|check| check.id).collect();
+        for id in held {
+            if let Ok(check) = self.existing(id) {
+                self.put_check(check, &[], now);
+            }
+        }
+    }
+
+    /// A check goes down while a maintenance window is open for it: that is told if it is still down when that closes.
+    pub(super) fn held_by_window(&self, check: &Check, now: Moment) -> Option<Telling> {
+        let windows = self.state.project(check.project).into_iter().flat_map(|project_state| project_state.windows.values());
+        let open = windows.filter(|window| window.is_about(&check.settings.tags)).filter_map(|window| window.open_until(now));
+        let until = open.max()?;
+        Some(Telling::Due { at: until.min(now.plus_secs(Held::LOOK_SECS)), held: Held::Window })
+    }
+}

@@ -1,0 +1,135 @@
+//! Rows of users, sessions and links.
+
+use super::*;
+use crate::domain::ids::{LinkId, SessionId, UserId};
+use crate::domain::timezone::Timezone;
+use crate::domain::user::link::{Link, Purpose};
+use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
+use crate::domain::user::session::Session;
+use crate::domain::user::taste::{By, ListTaste, Order};
+use crate::domain::user::{Grant, Membership, PasswordHash, Projects, Taste, Theme, User, UserName};
+
+fn users() -> [User; 2] {
+    let zone = Some(Timezone::parse("Europe/Riga").unwrap());
+    let owner = User {
+        id: UserId(7),
+        uuid: uuid(7),
+        name: UserName::parse("Žofie").unwrap(),
+        password: Some(PasswordHash::new("$argon2id$x")),
+        grant: Grant::Owner,
+        second: Some(SecondFactor {
+            secret: TotpSecret::new([5; 20]),
+            used: 59_000_000,
+            recovery: [KeyHash([2; 32]), KeyHash([3; 32])].into(),
+        }),
+        taste: Taste {
+            zone,
+            theme: Theme::Dark,
+            shortcuts: false,
+            list: ListTaste { order: Order { by: By::Last, is_reversed: true }, rows: 1000 },
+        },
+        created: Moment::from_secs(5),
+        disabled: false,
+    };
+    let projects = [(ProjectId(1), Membership::Member), (ProjectId(3), Membership::ReadOnly)];
+    let name = UserName::parse("bob").unwrap();
+    let grant = Grant::Projects(Projects::new(projects));
+    let other = User { id: UserId(8), name, password: None, second: None, grant, taste: Taste::default(), disabled: true, ..owner.clone() };
+    [owner, other]
+}
+
+fn session() -> Session {
+    Session {
+        id: SessionId(9),
+        hash: KeyHash([9; 32]),
+        user: UserId(7),
+        created: Moment::from_secs(5),
+        seen: Moment::from_secs(6),
+        confirmed: Some(Moment::from_secs(5)),
+        expires: Moment::from_secs(99),
+        agent: "browser".into(),
+        address: [192, 0, 2, 1].into(),
+    }
+}
+
+fn links() -> [Link; 2] {
+    let link = Link { id: LinkId(10), hash: KeyHash([1; 32]), purpose: Purpose::Setup, expires: Moment::from_secs(50) };
+    [link.clone(), Link { id: LinkId(11), purpose: Purpose::Password(UserId(8)), ..link }]
+}
+
+pub(super) fn with_users() -> Store {
+    let store = store();
+    write(&store, |batch| {
+        users().iter().try_for_each(|user| batch.put_user(user))?;
+        batch.put_session(&session())?;
+        links().iter().try_for_each(|link| batch.put_link(link))
+    });
+    store
+}
+
+const ROWS: [(&str, u64); 5] = [("users", 7), ("users", 8), ("sessions", 9), ("links", 10), ("links", 11)];
+
+type Rows = (Vec<User>, Vec<Session>, Vec<Link>);
+
+fn read(store: &Store) -> Result<Rows, StoreError> {
+    let snapshot = store.snapshot()?;
+    Ok((snapshot.users()?, snapshot.sessions()?, snapshot.links()?))
+}
+
+#[test]
+fn users_are_read_as_they_were_written_and_gone_when_removed() {
+    let store = with_users();
+    assert_eq!(read(&store).unwrap(), (users().into(), vec![session()], links().into()));
+    write(&store, |batch| {
+        batch.remove_user(UserId(7))?;
+        batch.remove_session(SessionId(9))?;
+        batch.remove_link(LinkId(10))
+    });
+    assert_eq!(read(&store).unwrap(), (users()[1..].into(), Vec::new(), links()[1..].into()));
+}
+
+/// Files hold these bytes: whoever changes how a row is written gives it a new version, and goes on reading the old ones.
+#[test]
+fn rows_of_users_stay_readable() {
+    let store = with_users();
+    let hex = |place| row(&store, place).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(ROWS.map(hex), NEWEST);
+    let store = with_users();
+    for (place, row) in ROWS.iter().zip(VERSION_1) {
+        let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
+        put_row(&store, *place, &bytes);
+    }
+    let [mut owner, other] = users();
+    (owner.second, owner.taste.list) = (None, ListTaste::default());
+    assert_eq!(read(&store).unwrap(), (vec![owner, other], vec![session()], links().into()));
+}
+
+/// Version 2 of users.
+const NEWEST: [&str; 5] = [
+    "029cc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc00140505050505050505050505050505050505050505ce038444c092dc00200202020202020202020202020202020202020202020202020202020202020202dc00200303030303030303030303030303030303030303030303030303030303030303a52d6c617374cd03e8",
+    "029cc41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374656dc3ce004c4b40c3c0c0c0",
+    VERSION_1[2],
+    VERSION_1[3],
+    VERSION_1[4],
+];
+
+const VERSION_1: [&str; 5] = [
+    "0199c41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0ab4575726f70652f52696761a46461726bc2ce004c4b40c2",
+    "0199c41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374656dc3ce004c4b40c3",
+    "0198dc0020090909090909090909090909090909090909090909090909090909090909090907ce004c4b40ce005b8d80ce004c4b40ce05e69ec0a762726f7773657281a2563494ccc0000201",
+    "0193dc00200101010101010101010101010101010101010101010101010101010101010101c0ce02faf080",
+    "0193dc0020010101010101010101010101010101010101010101010101010101010101010108ce02faf080",
+];
+
+#[test]
+fn a_row_of_a_user_that_cannot_be_read_is_put_aside() {
+    for place in ROWS {
+        let store = with_users();
+        put_row(&store, place, &[9]);
+        let error = read(&store).unwrap_err();
+        assert!(matches!(&error, StoreError::Corrupt { table, .. } if *table == place.0), "{place:?}: {error}");
+        assert_eq!(store.put_aside().unwrap(), []);
+        let (users, sessions, links) = read(&store).unwrap();
+        assert_eq!(users.len() + sessions.len() + links.len(), ROWS.len() - 1, "{place:?}");
+    }
+}
