@@ -16,6 +16,8 @@ mod sustain;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -24,17 +26,20 @@ use tokio::time::{sleep, timeout};
 
 use crate::domain::check::Check;
 use crate::domain::ids::DeliveryNumber;
+use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
 use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome, Report};
 use crate::outbound::Outbound;
 pub use heartbeat::Heartbeat;
 use notices::Notices;
-use plan::{Done, Job, JobId, Now, Plan, Step};
+use plan::{Job, JobEnd, JobId, Now, Plan, Step};
 use repeat::Reminders;
 use rules::Rules;
-use sending::Sender;
+use sending::MessageSender;
 
+/// Secrets that are read from their files at the same time.
+const MOST_READERS: usize = 4;
 /// How long what is under way may take when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(5);
 /// How long nothing is tried when the writer takes nothing.
@@ -54,9 +59,19 @@ pub struct Config {
     pub host: String,
     /// Who is told that the server lives.
     pub heartbeat: Option<Heartbeat>,
+    /// The uptime at which the last round began, in microseconds, for whoever watches.
+    pub last_round: Arc<AtomicU64>,
     /// Shows a check as the API does, for templates that ask for it.
     pub show: Box<dyn Fn(&Check) -> String + Send>,
+    /// The base URL under which pages of checks are served, for links in messages; `None`: there are none, or it is not known where this
+    /// server is reached.
+    pub pages: Option<String>,
+    /// Where whoever gets the mails of a channel ends that; `None`: it is not known where this server is reached.
+    pub unsubscribe: Option<Unsubscribe>,
 }
+
+/// Makes the link by which whoever gets the mails of a channel ends that.
+pub type Unsubscribe = Box<dyn Fn(&Channel) -> Option<String> + Send>;
 
 /// Starts telling, until `stopped` holds true; the receiver tells when it has ended.
 ///
@@ -64,10 +79,12 @@ pub struct Config {
 /// When the system gives no thread.
 pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> std::io::Result<oneshot::Receiver<()>> {
     let (tell, ended) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MOST_READERS).build()?;
     std::thread::Builder::new().name("notify".into()).spawn(move || {
         let notifier = Notifier::new(handle, config);
         LocalSet::new().block_on(&runtime, notifier.run(stopped));
+        // A file that is being read may lie on a disk that hangs.
+        runtime.shutdown_background();
         // Nobody listens any more only when the process is about to end.
         let _ = tell.send(());
     })?;
@@ -76,7 +93,7 @@ pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> 
 
 /// Carries out the tests that are asked for, one after the other, and sends nothing else: for a command that has the database to itself.
 pub async fn try_channels(handle: &Handle, config: Config) -> Infallible {
-    let sender = Sender::new(handle.clone(), config);
+    let sender = MessageSender::new(handle.clone(), config);
     loop {
         while let Some(trial) = handle.next_trial() {
             sender.try_channel(trial).await;
@@ -86,17 +103,18 @@ pub async fn try_channels(handle: &Handle, config: Config) -> Infallible {
 }
 
 /// A message that was sent, or whose sending panicked.
-type Ended = Result<(task::Id, Done), JoinError>;
+type Joined = Result<(task::Id, JobEnd), JoinError>;
 
 struct Notifier {
     handle: Handle,
-    sender: Rc<Sender>,
+    sender: Rc<MessageSender>,
     plan: Plan,
-    under_way: JoinSet<Done>,
+    under_way: JoinSet<JobEnd>,
     jobs: HashMap<task::Id, JobId>,
     reminders: Reminders,
     notices: Notices,
     heartbeat: Option<Heartbeat>,
+    last_round: Arc<AtomicU64>,
     /// What could not be reported yet.
     unreported: Vec<(JobId, Vec<Report>)>,
 }
@@ -104,7 +122,8 @@ struct Notifier {
 impl Notifier {
     fn new(handle: Handle, mut config: Config) -> Self {
         let heartbeat = config.heartbeat.take();
-        let sender = Rc::new(Sender::new(handle.clone(), config));
+        let last_round = Arc::clone(&config.last_round);
+        let sender = Rc::new(MessageSender::new(handle.clone(), config));
         Self {
             handle,
             sender,
@@ -114,6 +133,7 @@ impl Notifier {
             reminders: Reminders::default(),
             notices: Notices::default(),
             heartbeat,
+            last_round,
             unreported: Vec::new(),
         }
     }
@@ -125,6 +145,8 @@ impl Notifier {
             aside.spawn_local(heartbeat::run(Rc::clone(&self.sender), heartbeat));
         }
         while !*stopped.borrow() {
+            let uptime = self.now().uptime.as_micros();
+            self.last_round.store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);
             let again = self.round().await;
             tokio::select! {
                 () = self.handle.something_to_send() => {}
@@ -156,7 +178,7 @@ impl Notifier {
             if let Some(channel) = self.plan.channel_of(id) {
                 let now = self.now();
                 let rules = Rules::of(&channel, &self.sender.zone, now.wall);
-                let reports = self.plan.done(id, Done::failed(""), &rules, now, self.handle.random());
+                let reports = self.plan.done(id, JobEnd::failed(""), &rules, now, self.handle.random());
                 self.unreported.push((id, reports));
             }
         }
@@ -173,17 +195,15 @@ impl Notifier {
             self.ended(ended);
         }
         let now = self.now();
-        for notice in self.notices.due(&self.sender, now) {
-            for channel in notice.channels {
-                task::spawn_local(notices::send(Rc::clone(&self.sender), channel, notice.facts.clone()));
-            }
-        }
+        self.notices.send(&self.sender, &mut self.plan, now);
         if !self.report().await {
             return PAUSE;
         }
         for channel in self.reminders.due(&self.sender, now) {
-            // One that is refused comes after the next interval.
-            let _ = self.handle.call(Command::Remind(channel)).await;
+            // One that is refused is due again.
+            if matches!(self.handle.call(Command::Remind(channel)).await, Ok(Ok(_))) {
+                self.reminders.reminded(channel, now.wall);
+            }
         }
         let Step { jobs, reports, again, .. } = {
             let state = self.handle.state();
@@ -205,11 +225,11 @@ impl Notifier {
         Now { wall: reading.now, uptime: reading.uptime }
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: Joined) {
         let (task, done) = match ended {
             Ok(sent) => sent,
             // The hook has logged the panic.
-            Err(error) => (error.id(), Done::failed("sending it failed for a reason of our own, which the log tells")),
+            Err(error) => (error.id(), JobEnd::failed("sending it failed for a reason of our own, which the log tells")),
         };
         let Some(id) = self.jobs.remove(&task) else { return };
         let Some(channel) = self.plan.channel_of(id) else { return };

@@ -20,7 +20,7 @@ use pool::Pool;
 use proxy::Proxies;
 use tls::Roots;
 
-pub use command::{CommandEnd, Ended, ShellCommand};
+pub use command::{CommandEnd, ProcessEnd, ShellCommand};
 pub use error::{SendError, Stage};
 pub use guard::{Guard, Reach, Trust};
 pub use http::{HttpAnswer, HttpRequest, Redirects};

@@ -8,10 +8,7 @@ mod budget;
 mod content;
 mod deliver;
 pub mod dialogue;
-mod html;
-pub mod message;
 mod session;
-mod tls;
 
 use std::sync::Arc;
 
@@ -20,10 +17,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::accept::{Addresses, accept};
 use crate::blocking_threads::BlockingThreads;
+use crate::certificate::Certificate;
 use crate::engine::Handle;
+use crate::metrics;
 use address::Domain;
 use budget::MessageBudget;
-pub use tls::{Certificate, CertificateError};
 
 /// Sessions at the same time. More are told to try again.
 pub const SESSIONS_MAX: usize = 256;
@@ -74,6 +72,7 @@ impl Server {
             let refuse = |text: &[u8]| {
                 // A fresh connection takes so little at once or not at all.
                 let _ = stream.try_write(text);
+                self.0.handle.metrics().turned_away(metrics::Door::Smtp);
                 None
             };
             let Some(counted) = self.0.addresses.count(peer.ip()) else {
@@ -83,9 +82,10 @@ impl Server {
                 return refuse(b"421 4.3.2 Too many connections: try again later\r\n");
             };
             let session = session::run(stream, peer.ip().to_canonical(), Arc::clone(&self.0), stop.clone());
+            let open = self.0.handle.metrics().open(metrics::Door::Smtp);
             Some(async move {
                 session.await;
-                drop((place, counted));
+                drop((place, counted, open));
             })
         })
         .await;

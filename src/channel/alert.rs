@@ -93,6 +93,8 @@ pub struct Also {
     pub changes: Option<(u16, Moment)>,
     /// A time in which pings may have been lost.
     pub away: Option<(Moment, Moment)>,
+    /// The maintenance window in which it went down.
+    pub window: Option<String>,
 }
 
 /// A check as it is at the moment of sending.
@@ -278,6 +280,8 @@ pub struct Attempt {
     pub mail_id: String,
     /// What names the mail that this one answers.
     pub mail_answers: Option<String>,
+    /// Where whoever gets it ends that.
+    pub unsubscribe: Option<String>,
 }
 
 impl Severity {

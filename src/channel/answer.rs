@@ -35,7 +35,7 @@ pub enum Answer {
         code: u16,
         /// Which part of the conversation it belongs to.
         stage: MailStage,
-        /// Its text.
+        /// Its text; of a mail that was taken, for whom it was not, and why.
         text: String,
     },
     /// A command ended.
@@ -169,6 +169,8 @@ impl Answer {
             Self::Nothing(sentence) => (0, sentence.clone(), String::new()),
         };
         let error = match (&verdict, said.trim()) {
+            // It has arrived at others.
+            (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => format!("not taken for {text}"),
             (Verdict::Delivered | Verdict::Then(_) | Verdict::Changed { .. }, _) => String::new(),
             (_, "") => what,
             (_, said) => format!("{what}: {said}"),

@@ -129,6 +129,12 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
     if let Some((from, until)) = also.away {
         lead.push(format!("overdue took no pings {}, so its ping may have been lost.", times.span(from, until)));
     }
+    if let Some(window) = &also.window {
+        lead.push(match one_line(window) {
+            name if name.is_empty() => "It went down within a maintenance window.".to_owned(),
+            name => format!("It went down within the maintenance window {name}."),
+        });
+    }
     let alert = bare(Event::Down, Severity::Bad, &down_title(name, flip.cause), scene);
     Alert { at: flip.at, lead: lead.join(" "), reason: why::reason(flip.cause), short, ..alert }
 }
@@ -242,7 +248,7 @@ fn away(from: Moment, until: Moment, checks: &[Brief], scene: Scene<'_>) -> Aler
     let title = format!("{} may have missed {own} reports", count(checks.len(), "check"));
     let span = times.span(from, until);
     let lead = format!(
-        "overdue was not running {span} ({}), {} in all. These checks fell due in that time and have not reported since. Their pings may \
+        "overdue could take no pings {span} ({}), {} in all. These checks fell due in that time and have not reported since. Their pings may \
          have been lost.",
         times.zone.name(),
         duration(until.micros_since(from))

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::plan::{Item, Job};
-use super::sending::Sender;
+use super::sending::MessageSender;
 use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, News, PingFacts};
 use crate::channel::words;
-use crate::domain::alert::{Event, OutboxRow, Telling};
+use crate::domain::alert::{Event, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::outcomes::RunOutcome;
 use crate::domain::ping::{Kind, Ping};
 use crate::domain::project::Channel;
 use crate::domain::status::Status;
@@ -24,7 +25,7 @@ const MOST_NAMED: usize = 10;
 /// Checks of a digest that are looked up one by one. The rest is counted.
 const MOST_LOOKED_UP: usize = 100;
 
-impl Sender {
+impl MessageSender {
     /// What a message tells.
     pub(super) fn facts(&self, job: &Job) -> Facts {
         match job.items.as_slice() {
@@ -44,7 +45,7 @@ impl Sender {
                 project: self.project_name(check.project),
                 since: check.state.changed,
                 cause: flip.map_or(Cause::Unknown, |flip| flip.cause),
-                last_success: check.state.last_ping,
+                last_success: self.last_success(check, place < MOST_LOOKED_UP),
             }
         };
         down.iter().enumerate().map(brief).collect()
@@ -52,17 +53,14 @@ impl Sender {
 
     /// The checks of which this channel was told, itself or as a member of a group, that they are down.
     pub(super) fn told_down(&self, channel: &Channel) -> Vec<Check> {
-        let state = self.handle.state();
-        let all = || state.project(channel.project).into_iter().flat_map(|project_state| project_state.channels.values());
-        let groups = all().filter(|group| group.settings.members().any(|member| channel.is_called(member)));
-        let asked: Vec<_> = groups.map(|group| (group.id, group.settings.common().every)).collect();
-        let every = channel.settings.common().every || asked.iter().any(|(_, every)| *every);
-        let is_told = |check: &&Check| {
-            let own = &check.settings.channels;
-            check.state.telling == Telling::Told
-                && (every || own.contains(&channel.id) || asked.iter().any(|(group, _)| own.contains(group)))
-        };
-        state.checks_of(channel.project).filter(is_told).cloned().collect()
+        let hearing = self.handle.state().hearing(channel);
+        let mut down = Vec::new();
+        self.handle.each_check(channel.project, |check| {
+            if check.state.telling.is_told() && hearing.is_of(&check) {
+                down.push(check);
+            }
+        });
+        down
     }
 
     fn one(&self, channel: &Channel, item: &Item) -> Facts {
@@ -73,13 +71,21 @@ impl Sender {
             up_since: *up_since,
             changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
             away: if row.away { self.away(row) } else { None },
+            window: check.as_ref().and_then(|check| self.window(check, row)),
         };
         let news = match row.event {
             Event::Up => {
                 let down = self.downtime(row, untold.as_deref());
                 News::Up { flip, down, told: untold.is_none(), also }
             }
-            Event::Closed => News::Closed { at: row.at, why: if row.gone.is_some() { "it was deleted" } else { "it was paused" } },
+            Event::Closed => {
+                let why = match flip.to {
+                    _ if row.gone.is_some() => "it was deleted",
+                    Status::Down => "this channel is told no more about it",
+                    _ => "it was paused",
+                };
+                News::Closed { at: row.at, why }
+            }
             _ => News::Down { flip, also },
         };
         let facts = match (&check, &row.gone) {
@@ -109,6 +115,15 @@ impl Sender {
         let state = self.handle.state();
         let away = state.away.iter().rev().find(|away| away.from <= row.at)?;
         Some((away.from, away.to))
+    }
+
+    /// The maintenance window in which a check went down, as far as that is still known.
+    fn window(&self, check: &Check, row: &OutboxRow) -> Option<String> {
+        let state = self.handle.state();
+        let mut windows = state.project(check.project)?.windows.values();
+        let held =
+            windows.find(|window| window.is_about(&check.settings.tags) && window.open_until(row.at).is_some_and(|to| to <= row.queued));
+        held.filter(|_| row.event == Event::Down).map(|window| window.name.as_str().to_owned())
     }
 
     fn project_name(&self, project: ProjectId) -> String {
@@ -164,6 +179,18 @@ impl Sender {
         (others().count(), others().take(MOST_NAMED).map(|(_, settings)| words::name(settings)).collect())
     }
 
+    /// When a check last reported success, as far as that is known without its log or, if it is to be looked up, by its last pings.
+    fn last_success(&self, check: &Check, look_up: bool) -> Option<Moment> {
+        match check.state.outcomes.newest_first().find(|outcome| *outcome != RunOutcome::Missed) {
+            Some(RunOutcome::Success) => check.state.last_ping,
+            _ if look_up => {
+                let pings = self.handle.last_pings(check, LOOKED_AT).unwrap_or_default();
+                pings.iter().find(|ping| ping.kind == Kind::Success).map(|ping| ping.at)
+            }
+            _ => None,
+        }
+    }
+
     fn many(&self, items: &[Item]) -> Facts {
         let (mut down, mut up) = (Vec::new(), Vec::new());
         for (place, item) in items.iter().enumerate() {
@@ -191,7 +218,7 @@ impl Sender {
             project: check.as_ref().map_or_else(String::new, |check| self.project_name(check.project)),
             since: flip.at,
             cause: flip.cause,
-            last_success: check.and_then(|check| check.state.last_ping),
+            last_success: check.as_ref().and_then(|check| self.last_success(check, look_up)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::sending::Sender;
+use super::sending::MessageSender;
 use crate::log_limit::LogLimit;
 use crate::outbound::{HttpRequest, Redirects, Trust};
 
@@ -27,7 +27,7 @@ pub struct Heartbeat {
 
 /// Fetches it until it is stopped, as long as pings are taken and deadlines are noticed. It shares its thread with what sends alerts: if that
 /// hangs, no heartbeat is sent.
-pub(super) async fn run(sender: Rc<Sender>, heartbeat: Heartbeat) {
+pub(super) async fn run(sender: Rc<MessageSender>, heartbeat: Heartbeat) {
     loop {
         if sender.handle.is_writable() && !sender.handle.is_behind() {
             let request = HttpRequest {

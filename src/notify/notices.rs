@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::task::JoinSet;
 
-use super::plan::Now;
-use super::sending::Sender;
+use super::plan::{Now, Plan};
+use super::rules::Rules;
+use super::sending::{MessageSender, first_attempt};
+use crate::channel::Attempt;
 use crate::channel::alert::Facts;
 use crate::domain::alert::Event;
 use crate::domain::ids::ChannelId;
@@ -23,9 +24,13 @@ const LOOK: Duration = Duration::from_secs(15);
 const FAILING_SECS: i64 = 3600;
 /// How long no pings have been taken until that is told.
 const UNWRITABLE: Duration = Duration::from_secs(60);
+/// Notices that wait to be sent, channel by channel: see [limits](crate::docs::limits).
+const MOST_WAITING: usize = 1000;
 /// How often a notice is tried, and how far apart.
-const TRIES: u32 = 5;
+const TRIES: u16 = 5;
 const APART: Duration = Duration::from_secs(60);
+/// No try takes as long.
+const LONGEST_TRY: Duration = Duration::from_secs(600);
 
 /// What there is to be told of. Each is told once, until it is over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,48 +40,92 @@ enum Trouble {
     Unwritable,
 }
 
-/// What has been told.
+/// What has been told, and what is still to be.
 #[derive(Default)]
 pub(super) struct Notices {
     told: BTreeSet<Trouble>,
     looked: Option<Duration>,
     unwritable_since: Option<Duration>,
+    waiting: Vec<Waiting>,
+    under_way: JoinSet<Tried>,
 }
 
-/// A notice, and to whom it goes.
-pub(super) struct Notice {
-    pub(super) facts: Facts,
-    pub(super) channels: Vec<Arc<Channel>>,
+/// A notice that a channel is still to be sent.
+struct Waiting {
+    /// The same at every try, so that its receiver can know repeats.
+    id: Rc<str>,
+    trouble: Trouble,
+    channel: ChannelId,
+    facts: Facts,
+    tries: u16,
+    /// An earlier try may have arrived.
+    doubtful: bool,
+    /// The next try comes at this uptime, unless it is known before what has come of the one under way.
+    next: Duration,
 }
+
+/// What has come of a try: the name of its notice, and if that was not taken, whether it may have arrived all the same.
+type Tried = (Rc<str>, Result<(), bool>);
 
 impl Notices {
-    /// What is to be told now. What a start finds is no news.
-    pub(super) fn due(&mut self, sender: &Sender, now: Now) -> Vec<Notice> {
+    /// Looks for trouble, and sends what may be sent by now: no faster than other messages to the channel, and not in its quiet hours.
+    pub(super) fn send(&mut self, sender: &Rc<MessageSender>, plan: &mut Plan, now: Now) {
+        self.look(sender, now);
+        while let Some(tried) = self.under_way.try_join_next() {
+            // The hook has logged the panic.
+            let Ok((id, outcome)) = tried else { continue };
+            let Some(place) = self.waiting.iter().position(|waiting| waiting.id == id) else { continue };
+            match (outcome, self.waiting.get_mut(place)) {
+                (Err(doubtful), Some(waiting)) if waiting.tries < TRIES => {
+                    waiting.doubtful |= doubtful;
+                    waiting.next = now.uptime + APART;
+                }
+                _ => drop(self.waiting.swap_remove(place)),
+            }
+        }
+        let is_left = |waiting: &Waiting| waiting.tries < TRIES || waiting.next > now.uptime;
+        self.waiting.retain(|waiting| is_left(waiting) && sender.handle.state().is_sendable(waiting.channel));
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.next <= now.uptime) {
+            let Some(channel) = sender.handle.state().channel(waiting.channel).cloned() else { continue };
+            if !plan.may_notify(&channel, &Rules::of(&channel, &sender.zone, now.wall), now) {
+                continue;
+            }
+            (waiting.tries, waiting.next) = (waiting.tries + 1, now.uptime + LONGEST_TRY);
+            let (id, facts) = (Rc::clone(&waiting.id), waiting.facts.clone());
+            let (number, doubtful) = (waiting.tries, waiting.doubtful);
+            let attempt = Attempt { number, doubtful, ..first_attempt((*id).into(), now.wall) };
+            let sender = Rc::clone(sender);
+            self.under_way.spawn_local(async move { (id, sender.notice(&channel, facts, attempt).await) });
+        }
+    }
+
+    /// Notes what is to be told. What a start finds is no news.
+    fn look(&mut self, sender: &MessageSender, now: Now) {
         if self.looked.is_some_and(|looked| now.uptime < looked + LOOK) {
-            return Vec::new();
+            return;
         }
         let is_first = self.looked.replace(now.uptime).is_none();
         self.unwritable_since = if sender.handle.is_writable() { None } else { self.unwritable_since.or(Some(now.uptime)) };
         let troubles = self.troubles(sender, now);
-        let mut notices = Vec::new();
         for (trouble, words) in &troubles {
             if self.told.insert(*trouble) && !is_first {
-                notices.extend(notice(sender, *trouble, words, false));
+                self.note(sender, *trouble, words, false, now);
             }
         }
         let over: Vec<_> = self.told.iter().filter(|trouble| !troubles.contains_key(trouble)).copied().collect();
         for trouble in over {
             self.told.remove(&trouble);
+            // What nobody was told yet is over.
+            self.waiting.retain(|waiting| waiting.trouble != trouble);
             if trouble == Trouble::Unwritable {
                 let words = ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into());
-                notices.extend(notice(sender, trouble, &words, true));
+                self.note(sender, trouble, &words, true, now);
             }
         }
-        notices
     }
 
     /// All there is, with its title and what to do.
-    fn troubles(&self, sender: &Sender, now: Now) -> BTreeMap<Trouble, (String, String)> {
+    fn troubles(&self, sender: &MessageSender, now: Now) -> BTreeMap<Trouble, (String, String)> {
         let mut troubles = BTreeMap::new();
         if self.unwritable_since.is_some_and(|since| now.uptime >= since + UNWRITABLE) {
             let text = "The database cannot be written, so pings are answered 503. The log of the server says why.";
@@ -97,32 +146,26 @@ impl Notices {
         }
         troubles
     }
+    /// Has those told who want to know.
+    fn note(&mut self, sender: &MessageSender, trouble: Trouble, (title, text): &(String, String), over: bool, now: Now) {
+        for channel in concerned(sender, trouble).into_iter().take(MOST_WAITING.saturating_sub(self.waiting.len())) {
+            let facts = Facts::Notice { title: title.clone(), text: text.clone(), over };
+            let (id, next) = (sender.notice_id().into(), now.uptime);
+            self.waiting.push(Waiting { id, trouble, channel, facts, tries: 0, doubtful: false, next });
+        }
+    }
 }
 
-/// `None`: nobody wants to know.
-fn notice(sender: &Sender, trouble: Trouble, (title, text): &(String, String), over: bool) -> Option<Notice> {
+/// The channels that want to know of trouble: that of a channel concerns its project, and the channel itself would not hear it.
+fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<ChannelId> {
     let state = sender.handle.state();
-    // That of a channel concerns its project, and the channel itself would not hear it.
-    let broken = match trouble {
-        Trouble::Failing(id) | Trouble::Disabled(id) => Some(state.channel(id)?),
-        Trouble::Unwritable => None,
+    let concerns = |channel: &Channel| match trouble {
+        Trouble::Failing(id) | Trouble::Disabled(id) => {
+            channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
+        }
+        Trouble::Unwritable => true,
     };
     let all = state.projects().flat_map(|project_state| project_state.channels.values());
-    let channels = all.filter(|channel| {
-        let concerns = broken.is_none_or(|broken| broken.project == channel.project && broken.id != channel.id);
-        concerns && channel.settings.takes(Event::Notice) && channel.health.disabled.is_none()
-    });
-    let channels: Vec<_> = channels.cloned().collect();
-    let facts = Facts::Notice { title: title.clone(), text: text.clone(), over };
-    (!channels.is_empty()).then_some(Notice { facts, channels })
-}
-
-/// Sends a notice to one channel, a few times if it is not taken.
-pub(super) async fn send(sender: Rc<Sender>, channel: Arc<Channel>, facts: Facts) {
-    for _ in 0..TRIES {
-        if sender.notice(&channel, facts.clone()).await {
-            return;
-        }
-        sleep(APART).await;
-    }
+    let channels = all.filter(|channel| channel.settings.takes(Event::Notice) && channel.health.disabled.is_none() && concerns(channel));
+    channels.map(|channel| channel.id).collect()
 }

@@ -5,63 +5,110 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::plan::Now;
-use super::sending::Sender;
+use super::sending::MessageSender;
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
 use crate::domain::channel::Class;
-use crate::domain::ids::ChannelId;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::project::Channel;
 
 /// How often it is looked whether a reminder is due.
 const LOOK: Duration = Duration::from_secs(15);
+/// Deliveries by which a start knows of what was reminded: see [limits](crate::docs::limits).
+const MOST_RECALLED: usize = 10_000;
 
 /// When each channel was reminded.
 #[derive(Default)]
 pub(super) struct Reminders {
+    /// Of channels that were told of something that is down still.
     last: HashMap<ChannelId, Reminded>,
     looked: Option<Duration>,
 }
 
 /// When a channel was last reminded, and how often of what is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reminded {
     at: Moment,
     count: u32,
 }
 
 impl Reminders {
-    /// The channels that are to be reminded now.
-    pub(super) fn due(&mut self, sender: &Sender, now: Now) -> Vec<ChannelId> {
+    /// The channels that are to be reminded now. Those that are say so by [`reminded`](Self::reminded); the others are due again.
+    pub(super) fn due(&mut self, sender: &MessageSender, now: Now) -> Vec<ChannelId> {
         if self.looked.is_some_and(|looked| now.uptime < looked + LOOK) {
             return Vec::new();
         }
-        self.looked = Some(now.uptime);
+        let is_first = self.looked.replace(now.uptime).is_none();
         let channels = wanting(sender);
+        let down: Vec<_> = channels.iter().map(|(channel, _)| down_since(sender, channel)).collect();
+        if is_first {
+            let since = channels.iter().zip(&down).filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
+            self.last = recalled(sender, &since.collect());
+        }
         self.last.retain(|id, _| channels.iter().any(|(channel, _)| channel.id == *id));
         let mut due = Vec::new();
-        for (channel, interval) in channels {
-            let down = sender.told_down(&channel);
-            let Some(longest) = down.iter().map(|check| now.wall.micros_since(check.state.changed)).max() else {
+        for ((channel, interval), since) in channels.into_iter().zip(down) {
+            let Some(since) = since else {
                 self.last.remove(&channel.id);
                 continue;
             };
             let last = self.last.entry(channel.id).or_insert(Reminded { at: now.wall, count: 0 });
+            if sender.handle.state().outbox.of_pair(channel.id, CheckId(0)).next().is_some() {
+                // The next one comes so long after this.
+                last.at = now.wall;
+            }
             let is_time = now.wall.micros_since(last.at) >= interval * MICROS;
             // What has just gone down was told just now.
-            let is_old = longest >= interval * MICROS / 2;
+            let is_old = now.wall.micros_since(since) >= interval * MICROS / 2;
             let is_enough = channel.settings.common().repeat_most.is_some_and(|most| last.count >= most);
             if is_time && is_old && !is_enough {
-                (last.at, last.count) = (now.wall, last.count + 1);
                 due.push(channel.id);
             }
         }
         due
     }
+
+    /// A channel is being reminded.
+    pub(super) fn reminded(&mut self, channel: ChannelId, now: Moment) {
+        if let Some(last) = self.last.get_mut(&channel) {
+            *last = Reminded { at: now, count: last.count + 1 };
+        }
+    }
 }
 
 /// The channels that want reminders, and after how many seconds.
-fn wanting(sender: &Sender) -> Vec<(Arc<Channel>, i64)> {
+fn wanting(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
     let state = sender.handle.state();
     let all = state.projects().flat_map(|project_state| project_state.channels.values());
     all.filter(|channel| channel.settings.kind().class == Class::People && channel.health.disabled.is_none())
         .filter_map(|channel| Some((Arc::clone(channel), channel.settings.common().repeat?)))
         .collect()
+}
+
+/// Since when that one is down which is down for the longest of those of which a channel was told.
+fn down_since(sender: &MessageSender, channel: &Channel) -> Option<Moment> {
+    sender.told_down(channel).iter().map(|check| check.state.changed).min()
+}
+
+/// What the log of deliveries says of reminders before this start: since a moment for each channel. What cannot be read is not known.
+fn recalled(sender: &MessageSender, since: &HashMap<ChannelId, Moment>) -> HashMap<ChannelId, Reminded> {
+    if since.is_empty() {
+        return HashMap::new();
+    }
+    let is_told = |delivery: &Delivery| {
+        matches!(delivery.event, Event::Down | Event::Still)
+            && matches!(delivery.outcome, DeliveryOutcome::Delivered | DeliveryOutcome::Failed)
+            && since.get(&delivery.channel).is_some_and(|since| delivery.queued >= *since)
+    };
+    let logged = sender.handle.deliveries(DeliveryNumber(u64::MAX), MOST_RECALLED, is_told).unwrap_or_default();
+    let waiting: Vec<_> =
+        since.keys().flat_map(|id| sender.handle.state().outbox.of_pair(*id, CheckId(0)).cloned().collect::<Vec<_>>()).collect();
+    let logged = logged.iter().map(|delivery| (delivery.channel, delivery.event, delivery.queued));
+    let told: Vec<_> = logged.chain(waiting.iter().map(|row| (row.channel, row.event, row.queued))).collect();
+    let of_channel = |id: &ChannelId| {
+        let of = |event| told.iter().filter(move |(channel, what, _)| (*channel, *what) == (*id, event)).map(|(.., queued)| *queued);
+        let at = of(Event::Still).max().or_else(|| of(Event::Down).min())?;
+        Some((*id, Reminded { at, count: u32::try_from(of(Event::Still).count()).unwrap_or(u32::MAX) }))
+    };
+    since.keys().filter_map(of_channel).collect()
 }

@@ -2,17 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::Config;
 use super::facts::OthersDown;
-use super::plan::{Done, Job, Verdict};
+use super::plan::{Job, JobEnd, JobOutcome};
+use super::{Config, Unsubscribe};
 use crate::channel::alert::{CheckFacts, Facts, News, Scene};
 use crate::channel::answer::{CommandEnd, MailStage, Response};
 use crate::channel::{self, Alert, Answer, Attempt, Judged, Step, words};
-use crate::domain::channel::{ChannelSettings, GivenSettings};
+use crate::domain::channel::ChannelSettings;
 use crate::domain::check::Check;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
@@ -20,7 +22,8 @@ use crate::domain::timezone::Timezone;
 use crate::engine::command::Command;
 use crate::engine::{Handle, Trial, Tried};
 use crate::outbound::{
-    CertificatePin, Ended, HttpAnswer, HttpRequest, MailError, MailStep, Outbound, OutgoingMail, Redirects, SendError, ShellCommand, Trust,
+    CertificatePin, HttpAnswer, HttpRequest, MailError, MailReply, MailSent, MailStep, Outbound, OutgoingMail, ProcessEnd, Redirects,
+    SendError, ShellCommand, Trust,
 };
 
 /// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
@@ -30,48 +33,52 @@ const SLOW_WITHIN: Duration = Duration::from_secs(60);
 const MOST_STEPS: usize = 12;
 /// Bytes of a file that holds a secret.
 const MOST_SECRET: u64 = 64 << 10;
+/// How long reading such a file may take.
+const READ_TIME: Duration = Duration::from_secs(5);
 /// How long whoever asked for a test waits.
 const TRIAL_TIME: Duration = Duration::from_secs(70);
 
 /// Sends messages. One for the whole notifier.
-pub(super) struct Sender {
+pub(super) struct MessageSender {
     pub(super) handle: Handle,
     pub(super) zone: Timezone,
     pub(super) show: Box<dyn Fn(&Check) -> String + Send>,
     pub(super) others: RefCell<OthersDown>,
+    pages: Option<String>,
+    unsubscribe: Option<Unsubscribe>,
     outbound: Outbound,
     host: String,
 }
 
 /// What has come of the requests of a message.
-struct Told {
+struct Exchange {
     judged: Judged,
     /// The last of them had gone out, so it may have arrived.
     doubtful: bool,
 }
 
-impl Told {
+impl Exchange {
     fn later(error: String, doubtful: bool) -> Self {
         Self { judged: Judged { verdict: channel::Verdict::Later { after: None }, error, status: 0 }, doubtful }
     }
 }
 
-impl Sender {
+impl MessageSender {
     pub(super) fn new(handle: Handle, config: Config) -> Self {
-        let Config { outbound, zone, host, show, heartbeat: _ } = config;
-        Self { handle, zone, show, others: RefCell::default(), outbound, host }
+        let Config { outbound, zone, host, show, pages, unsubscribe, heartbeat: _, last_round: _ } = config;
+        Self { handle, zone, show, pages, unsubscribe, others: RefCell::default(), outbound, host }
     }
 
     /// Sends a message to the end.
-    pub(super) async fn send(&self, job: &Job) -> Done {
+    pub(super) async fn send(&self, job: &Job) -> JobEnd {
         let Some(first) = job.items.first().map(|item| &item.row) else {
-            return Done { verdict: Verdict::Skipped, reason: "there is nothing to tell".into(), status: 0 };
+            return JobEnd { outcome: JobOutcome::Skipped, reason: "there is nothing to tell".into(), status: 0 };
         };
         let now = self.handle.now();
         let instance = self.instance();
         let facts = self.facts(job);
         if matches!(&facts, Facts::Still(down) if down.is_empty()) {
-            return Done { verdict: Verdict::Skipped, reason: "nothing is down any more".into(), status: 0 };
+            return JobEnd { outcome: JobOutcome::Skipped, reason: "nothing is down any more".into(), status: 0 };
         }
         let alert = self.words(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
@@ -91,21 +98,22 @@ impl Sender {
             plain: false,
             mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
             mail_answers: if is_up && job.items.len() == 1 { previous() } else { None },
+            unsubscribe: self.unsubscribe.as_ref().and_then(|link| link(&job.channel)),
         };
-        let Told { judged: Judged { verdict, error, status }, doubtful } = self.tell(&job.channel, &alert, &mut attempt).await;
-        let verdict = match verdict {
-            channel::Verdict::Delivered => Verdict::Delivered,
-            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => Verdict::Skipped,
-            channel::Verdict::Unsendable => Verdict::Refused,
-            channel::Verdict::Closed => Verdict::Closed,
-            channel::Verdict::Later { after } => Verdict::Later { after, doubtful },
+        let Exchange { judged: Judged { verdict, error, status }, doubtful } = self.tell(&job.channel, &alert, &mut attempt).await;
+        let outcome = match verdict {
+            channel::Verdict::Delivered => JobOutcome::Delivered,
+            channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => JobOutcome::Skipped,
+            channel::Verdict::Unsendable => JobOutcome::Refused,
+            channel::Verdict::Closed => JobOutcome::Closed,
+            channel::Verdict::Later { after } => JobOutcome::Later { after, doubtful },
             // Steps that lead on were followed until there were too many.
-            channel::Verdict::Then(_) | channel::Verdict::Changed { .. } => Verdict::Later { after: None, doubtful },
+            channel::Verdict::Then(_) | channel::Verdict::Changed { .. } => JobOutcome::Later { after: None, doubtful },
         };
-        if verdict != Verdict::Delivered {
+        if !error.is_empty() {
             tracing::info!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
         }
-        Done { verdict, reason: error.into(), status }
+        JobEnd { outcome, reason: error.into(), status }
     }
 
     /// Sends a test, tells whoever asked, and logs it.
@@ -119,7 +127,7 @@ impl Sender {
         let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
         let mut attempt = first_attempt(id_of_test, now);
         let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt)).await;
-        let Told { judged, .. } = told.unwrap_or_else(|_| Told::later("it took too long".into(), true));
+        let Exchange { judged, .. } = told.unwrap_or_else(|_| Exchange::later("it took too long".into(), true));
         let failed = match judged.verdict {
             channel::Verdict::Delivered => None,
             _ => Some(judged.error).filter(|error| !error.is_empty()).or_else(|| Some("it was not taken".into())),
@@ -134,17 +142,19 @@ impl Sender {
     /// What is told, in words.
     pub(super) fn words(&self, channel: &Channel, facts: Facts, now: Moment) -> Alert {
         let zone = channel.settings.common().tz.as_ref().unwrap_or(&self.zone);
-        words::alert(facts, Scene { now, zone, pages: None, host: &self.host })
+        words::alert(facts, Scene { now, zone, pages: self.pages.as_deref(), host: &self.host })
     }
 
-    /// Sends a notice to a channel; whether it was taken.
-    pub(super) async fn notice(&self, channel: &Channel, facts: Facts) -> bool {
-        let now = self.handle.now();
-        let alert = self.words(channel, facts, now);
-        let id = format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>());
-        let mut attempt = first_attempt(id, now);
-        let Told { judged, .. } = self.tell(channel, &alert, &mut attempt).await;
-        judged.verdict == channel::Verdict::Delivered
+    /// Sends a notice to a channel: whether it was taken, or else whether it may have arrived all the same.
+    pub(super) async fn notice(&self, channel: &Arc<Channel>, facts: Facts, mut attempt: Attempt) -> Result<(), bool> {
+        let alert = self.words(channel, facts, attempt.at);
+        let Exchange { judged, doubtful } = self.tell(channel, &alert, &mut attempt).await;
+        if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
+    }
+
+    /// The name of a notice, by which its receiver knows repeats.
+    pub(super) fn notice_id(&self) -> String {
+        format!("{}-notice-{}", self.instance(), self.handle.random().url_safe::<8>())
     }
 
     /// Sends a request that is no alert.
@@ -157,16 +167,16 @@ impl Sender {
     }
 
     /// Carries out the requests of a message in their order, up to the first that is not taken.
-    async fn tell(&self, channel: &Channel, alert: &Alert, attempt: &mut Attempt) -> Told {
-        let mut settings = match with_secrets(&channel.settings) {
+    async fn tell(&self, channel: &Arc<Channel>, alert: &Alert, attempt: &mut Attempt) -> Exchange {
+        let mut settings = match with_secrets(&channel.settings).await {
             Ok(settings) => settings,
-            Err(error) => return Told::later(error, false),
+            Err(error) => return Exchange::later(error, false),
         };
         if let Some(lacks) = settings.lacks() {
-            return Told { judged: Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 }, doubtful: false };
+            return Exchange { judged: Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 }, doubtful: false };
         }
         let mut steps = prepared(&settings, alert, attempt);
-        let mut last = Told { judged: nothing(), doubtful: false };
+        let mut last = Exchange { judged: nothing(), doubtful: false };
         for _ in 0..MOST_STEPS {
             let Some(step) = steps.pop_front() else { return last };
             let (answer, doubtful) = self.carry_out(&step, channel).await;
@@ -180,26 +190,24 @@ impl Sender {
                         settings = changed;
                         steps = prepared(&settings, alert, attempt);
                     }
-                    Err(error) => return Told::later(error.to_string(), false),
+                    Err(error) => return Exchange::later(error.to_string(), false),
                 },
                 channel::Verdict::Unsendable if !attempt.plain && channel::has_plain_form(&settings) => {
                     attempt.plain = true;
                     steps = prepared(&settings, alert, attempt);
                 }
                 channel::Verdict::Later { .. } | channel::Verdict::Unsendable | channel::Verdict::Closed => {
-                    return Told { judged, doubtful };
+                    return Exchange { judged, doubtful };
                 }
             }
-            last = Told { judged, doubtful };
+            last = Exchange { judged, doubtful };
         }
-        if steps.is_empty() { last } else { Told::later("it answered with ever more to do".into(), true) }
+        if steps.is_empty() { last } else { Exchange::later("it answered with ever more to do".into(), true) }
     }
 
     /// Keeps a setting that a receiver has changed.
-    async fn keep(&self, channel: &Channel, key: &str, value: &str) {
-        let others = channel.settings.pairs().filter(|(other, _)| *other != key);
-        let pairs = others.chain([(key, value)]).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let command = Command::SetChannel { channel: channel.id, name: None, settings: Some(GivenSettings::new(pairs)), maker: None };
+    async fn keep(&self, channel: &Arc<Channel>, key: &'static str, value: &str) {
+        let command = Command::AdoptSetting { sent_to: Arc::clone(channel), key, value: value.into() };
         if !matches!(self.handle.call(command).await, Ok(Ok(_))) {
             tracing::warn!(channel = %channel.uuid, "its new {key} could not be kept");
         }
@@ -239,7 +247,13 @@ impl Sender {
                     within: SLOW_WITHIN,
                 };
                 match self.outbound.mail(outgoing).await {
-                    Ok(_) => (Answer::Mail { code: 250, stage: MailStage::Content, text: String::new() }, false),
+                    Ok(MailSent { refused }) => {
+                        let who = |(place, reply): &(usize, MailReply)| {
+                            format!("{}: {} {}", mail.to.get(*place).map_or("", String::as_str), reply.code, reply.text)
+                        };
+                        let text = refused.iter().map(who).collect::<Vec<_>>().join("; ");
+                        (Answer::Mail { code: 250, stage: MailStage::Content, text }, false)
+                    }
                     Err(MailError::Send(error)) => unanswered(&error),
                     Err(MailError::Refused(reply)) => {
                         let stage = match reply.step {
@@ -261,9 +275,9 @@ impl Sender {
                 match self.outbound.command(command).await {
                     Ok(end) => {
                         let how = match end.how {
-                            Ended::Exited(status) => CommandEnd::Exit(status),
-                            Ended::Killed(signal) => CommandEnd::Signal(signal),
-                            Ended::TimedOut => CommandEnd::Timeout,
+                            ProcessEnd::Exited(status) => CommandEnd::Exit(status),
+                            ProcessEnd::Killed(signal) => CommandEnd::Signal(signal),
+                            ProcessEnd::TimedOut => CommandEnd::Timeout,
                         };
                         (Answer::Command { end: how, error: end.stderr }, how == CommandEnd::Timeout)
                     }
@@ -275,10 +289,10 @@ impl Sender {
 }
 
 /// The first and only attempt to send something of this id.
-fn first_attempt(id: String, at: Moment) -> Attempt {
+pub(super) fn first_attempt(id: String, at: Moment) -> Attempt {
     let (number, failing_since, doubtful, plain) = (1, None, false, false);
     let mail_id = id.clone();
-    Attempt { id, number, at, failing_since, doubtful, plain, mail_id, mail_answers: None }
+    Attempt { id, number, at, failing_since, doubtful, plain, mail_id, mail_answers: None, unsubscribe: None }
 }
 
 /// What is said of a message that its channel has no words for.
@@ -296,15 +310,27 @@ fn unanswered(error: &SendError) -> (Answer, bool) {
     (Answer::Nothing(error.to_string()), error.doubtful)
 }
 
-/// The settings with the secrets that lie in files, which are read each time: they may be replaced.
-fn with_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
+/// The settings with the secrets that lie in files, which are read each time: they may be replaced. A file on a disk that hangs holds up
+/// nobody else.
+async fn with_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
     let mut whole = settings.clone();
     for (key, path) in settings.secret_files() {
-        use std::io::Read as _;
-        let mut secret = String::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(MOST_SECRET).read_to_string(&mut secret));
-        read.map_err(|error| format!("the file of {key} cannot be read: {error}"))?;
+        let path = path.to_owned();
+        let read = timeout(READ_TIME, spawn_blocking(move || read_secret(&path))).await;
+        let secret = match read {
+            Ok(Ok(Ok(secret))) => secret,
+            Ok(Ok(Err(error))) => return Err(format!("the file of {key} cannot be read: {error}")),
+            Ok(Err(_)) => return Err(format!("the file of {key} cannot be read")),
+            Err(_) => return Err(format!("the file of {key} cannot be read within {} s", READ_TIME.as_secs())),
+        };
         whole = whole.with(key, secret.trim_end()).map_err(|error| error.to_string())?;
     }
     Ok(whole)
+}
+
+fn read_secret(path: &str) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut secret = String::new();
+    std::fs::File::open(path)?.take(MOST_SECRET).read_to_string(&mut secret)?;
+    Ok(secret)
 }

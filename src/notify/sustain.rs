@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
-use super::sending::Sender;
+use super::sending::MessageSender;
 use crate::channel;
 use crate::channel::alert::{Also, CheckFacts, Facts, News};
 use crate::domain::check::Check;
@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 500;
 
 /// Tells them until it is stopped. One that does not answer keeps no other waiting.
-pub(super) async fn run(sender: Rc<Sender>) {
+pub(super) async fn run(sender: Rc<MessageSender>) {
     loop {
         sleep(EVERY).await;
         for channel in channels(&sender) {
@@ -30,13 +30,13 @@ pub(super) async fn run(sender: Rc<Sender>) {
 }
 
 /// Those that fail are told as well: what they do not hear again ends there.
-fn channels(sender: &Sender) -> Vec<Arc<Channel>> {
+fn channels(sender: &MessageSender) -> Vec<Arc<Channel>> {
     let state = sender.handle.state();
     let all = state.projects().flat_map(|project_state| project_state.channels.values());
     all.filter(|channel| channel::is_sustained(&channel.settings) && channel.health.disabled.is_none()).cloned().collect()
 }
 
-async fn sustain(sender: &Sender, channel: &Channel) {
+async fn sustain(sender: &MessageSender, channel: &Channel) {
     let now = sender.handle.now();
     let down = sender.told_down(channel);
     for checks in down.chunks(AT_ONCE) {
@@ -49,7 +49,7 @@ async fn sustain(sender: &Sender, channel: &Channel) {
     }
 }
 
-fn alert(sender: &Sender, channel: &Channel, check: &Check, now: crate::domain::moment::Moment) -> Option<channel::Alert> {
+fn alert(sender: &MessageSender, channel: &Channel, check: &Check, now: crate::domain::moment::Moment) -> Option<channel::Alert> {
     let flip = sender.handle.flip(check.state.last_flip).ok().flatten()?.flip;
     let project = sender.handle.state().project(check.project)?.project.name.as_str().to_owned();
     let facts = CheckFacts {

@@ -41,14 +41,14 @@ pub struct ShellCommand {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandEnd {
     /// Its end.
-    pub how: Ended,
+    pub how: ProcessEnd,
     /// The first 200 bytes of its standard error.
     pub stderr: String,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum ProcessEnd {
     /// By itself, with this exit status. The shell's own are 126 for what cannot be executed and 127 for what is not there.
     Exited(i32),
     /// By this signal.
@@ -100,14 +100,14 @@ pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<Co
         Ok(Ok(status)) => {
             // Its number may belong to another process from now on.
             group.0 = None;
-            status.code().map_or_else(|| Ended::Killed(status.signal().unwrap_or_default()), Ended::Exited)
+            status.code().map_or_else(|| ProcessEnd::Killed(status.signal().unwrap_or_default()), ProcessEnd::Exited)
         }
         Ok(Err(error)) => return Err(SendError::new(Stage::Exchange, format!("the shell cannot be waited for: {}", error.kind()))),
         Err(_) => {
             drop(group);
             // It was killed: this takes a moment, and leaves no zombie.
             let _ = timeout(LAST_WORDS, child.wait()).await;
-            Ended::TimedOut
+            ProcessEnd::TimedOut
         }
     };
     if let Some(mut hearing) = hearing

@@ -10,7 +10,6 @@ use tokio::time::sleep;
 use tracing::Level;
 
 use super::dialogue::Envelope;
-use super::message::Searchable;
 use crate::blocking_threads::{BlockingThreads, NotDone};
 use crate::domain::check::Settings;
 use crate::domain::ping::{Method, Origin, Scheme, kept_ua};
@@ -18,6 +17,7 @@ use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{Answer, Command, PingRequest, Said, Signal, Target, Unavailable};
 use crate::log_limit::LogLimit;
+use crate::mail::Searchable;
 
 /// Messages that are read at the same time: see [limits](crate::docs::limits). Reading one takes a processor for a while.
 pub(super) const READERS: usize = 2;

@@ -75,7 +75,7 @@ impl Session {
         if let End::StartTls = self.converse(stream).await?
             && let Some(certificate) = self.door.config.certificate.clone()
         {
-            let mut encrypted = timeout(HANDOVER, certificate.0.accept(stream)).await??;
+            let mut encrypted = timeout(HANDOVER, certificate.acceptor().accept(stream)).await??;
             self.converse(&mut encrypted).await?;
             timeout(HANDOVER, encrypted.shutdown()).await??;
         }
@@ -169,10 +169,13 @@ impl Session {
         (replies, end)
     }
 
-    /// Tells the log of what was not taken: a recipient, a message, a command.
+    /// Counts what was not taken, a recipient, a message, a command, and tells the log of it.
     fn tell_refusal(&self, reply: &str) {
-        if reply.starts_with(['4', '5'])
-            && tracing::enabled!(Level::DEBUG)
+        if !reply.starts_with(['4', '5']) {
+            return;
+        }
+        self.door.handle.metrics().refused_mail();
+        if tracing::enabled!(Level::DEBUG)
             && let Some(left_out) = REFUSED.admit(self.door.handle.now())
         {
             tracing::debug!(from = %self.peer, "refused in a mail session: {}{left_out}", reply.trim_end());

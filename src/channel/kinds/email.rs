@@ -61,6 +61,13 @@ fn headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
     headers.push(("X-Overdue-Event", attempt.id.clone()));
     let status = if matches!(alert.event, Event::Down | Event::Up) { alert.status() } else { alert.event.name() };
     headers.push(("X-Overdue-Status", status.into()));
+    if let Some(link) = &attempt.unsubscribe {
+        headers.push(("List-Unsubscribe", format!("<{link}>")));
+        if link.starts_with("https://") {
+            // RFC 8058 knows no other scheme.
+            headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
+        }
+    }
     if let Some(subject) = &alert.check {
         let project = one_line(&subject.facts.project);
         let list: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();

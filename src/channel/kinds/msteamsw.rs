@@ -53,7 +53,10 @@ fn send(call: &Call<'_>) -> Vec<Step> {
             let lines: Vec<_> = output.text.lines().collect();
             let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default();
             let snippet: Vec<_> = last.iter().map(|line| cut(&one_line(line), Limit(200, Unit::Bytes))).collect();
-            body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText" }));
+            // Phones do not know the block.
+            let lines: Vec<_> = snippet.iter().map(|line| Dialect::Markdown.escaped(line)).collect();
+            let text = json!({ "type": "TextBlock", "text": lines.join("\n\n"), "fontType": "monospace", "wrap": true });
+            body.push(json!({ "type": "CodeBlock", "codeSnippet": snippet.join("\n"), "language": "PlainText", "fallback": text }));
         }
     }
     let mut card = json!({

@@ -213,7 +213,11 @@ fn answers_of_mail_servers_and_commands() {
         let answer = Answer::Mail { code, stage, text: "5.1.1 no such user".into() };
         let judged = judged_after(&example("email"), 3, 3_600, &answer);
         assert_eq!(judged.verdict, wanted, "{code} {stage:?}");
-        let error = if wanted == Delivered { String::new() } else { format!("the mail server said {code}: 5.1.1 no such user") };
+        let error = if wanted == Delivered {
+            "not taken for 5.1.1 no such user".into()
+        } else {
+            format!("the mail server said {code}: 5.1.1 no such user")
+        };
         assert_eq!((judged.error, judged.status), (error, code));
     }
     for (end, wanted, error) in [

@@ -111,6 +111,7 @@ pub(super) fn attempt() -> Attempt {
         plain: false,
         mail_id: "0a1b2c3d-7-31".into(),
         mail_answers: Some("0a1b2c3d-7-30".into()),
+        unsubscribe: Some("https://overdue.example.org/unsubscribe/c/s".into()),
     }
 }
 

@@ -95,12 +95,14 @@ fn what_else_is_known_of_a_change_is_said() {
         up_since: Some(moment("2026-11-20T01:40:00Z")),
         changes: Some((9, moment("2026-11-19T12:05:00Z"))),
         away: Some((moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"))),
+        window: Some("updates\n".into()),
     };
     let alert = of_check(backup(), News::Down { flip: flip(at, Status::Down, Cause::Late), also });
     assert!(
         alert.lead.ends_with(
             "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. \
-             overdue took no pings from 01:10 until 07:42, so its ping may have been lost."
+             overdue took no pings from 01:10 until 07:42, so its ping may have been lost. \
+             It went down within the maintenance window updates."
         ),
         "{}",
         alert.lead
@@ -150,7 +152,7 @@ fn several_checks_are_named_in_one_message() {
     assert_eq!(
         whole(&told(Facts::Away { from, until, checks: briefs(2) })),
         "⚠️ 2 checks may have missed their reports\n\
-         overdue was not running from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. These checks fell due in that time and have not \
+         overdue could take no pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. These checks fell due in that time and have not \
          reported since. Their pings may have been lost.\n\
          \n\
          Checks:\n\

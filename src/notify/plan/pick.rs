@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::rules::Rules;
-use super::{GATHER, Item, Now, QUIET, Sending, Step};
+use super::progress::ChannelProgress;
+use super::{GATHER, Item, Now, QUIET, Step};
 use crate::domain::alert::{Event, OutboxRow};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
 use crate::domain::moment::Moment;
-use crate::engine::command::Sent;
+use crate::engine::command::SendOutcome;
 use crate::engine::state::State;
 
-/// Rows that are looked at for one message to people. What is beyond has its turn after it.
-const MOST_ROWS: usize = 10_000;
+/// Rows that are looked at for one message to people: see [limits](crate::docs::limits). What is beyond has its turn after the pause between
+/// such messages, so a hundred thousand are five messages.
+const MOST_ROWS: usize = 20_000;
 
 /// What a message tells, and the rows that it makes needless.
 type Picked = (Vec<Item>, Vec<DeliveryNumber>);
@@ -24,28 +26,34 @@ pub(super) fn for_people(
     state: &State,
     channel: ChannelId,
     rules: &Rules,
-    sending: &mut Sending,
+    progress: &mut ChannelProgress,
     now: Now,
     step: &mut Step,
 ) -> Option<Picked> {
     let mut checks = BTreeSet::new();
     for row in state.outbox.of_channel(channel).take(MOST_ROWS) {
-        if sending.checks.contains(&row.check) || step.is_over(row) {
+        if progress.checks.contains(&row.check) || step.is_over(row) {
             continue;
         }
-        if sending.is_over(row, rules, now) {
+        if progress.is_over(row, rules, now) {
             give_up(row, now, step)?;
         } else {
             checks.insert(row.check);
         }
     }
-    checks.retain(|check| match sending.is_calm(*check, now.uptime) {
+    checks.retain(|check| match progress.is_calm(*check, now.uptime) {
         Ok(()) => true,
         Err(until) => {
             step.again(until);
             false
         }
     });
+    let aside = progress.aside(state, rules.class);
+    checks.retain(|check| is_due(aside.get(check), now, step));
+    if let Some(check) = checks.iter().find(|check| aside.contains_key(check)).copied() {
+        // It fails nothing but itself.
+        checks = BTreeSet::from([check]);
+    }
     // A reminder has its own turn.
     if checks.len() > 1 {
         checks.remove(&CheckId(0));
@@ -92,15 +100,16 @@ pub(super) fn for_machines(
     state: &State,
     channel: ChannelId,
     rules: &Rules,
-    sending: &Sending,
+    progress: &ChannelProgress,
     now: Now,
     step: &mut Step,
 ) -> Option<Picked> {
+    let aside = progress.aside(state, rules.class);
     for row in state.outbox.of_channel(channel) {
-        if sending.checks.contains(&row.check) || step.is_over(row) {
+        if progress.checks.contains(&row.check) || step.is_over(row) || !is_due(aside.get(&row.check), now, step) {
             continue;
         }
-        if sending.is_over(row, rules, now) {
+        if progress.is_over(row, rules, now) {
             give_up(row, now, step)?;
             continue;
         }
@@ -109,7 +118,7 @@ pub(super) fn for_machines(
             // A channel that is told of downtimes alone may have another one next.
             let end = next.filter(|next| matches!(next.event, Event::Up | Event::Closed));
             if let Some(end) = end {
-                let sent = Sent::Superseded("it was over before it was told".into());
+                let sent = SendOutcome::Superseded("it was over before it was told".into());
                 step.finish(channel, vec![row.number, end.number], sent);
                 continue;
             }
@@ -120,12 +129,19 @@ pub(super) fn for_machines(
     None
 }
 
+/// Whether what waits by itself has waited for long enough.
+fn is_due(until: Option<&Duration>, now: Now, step: &mut Step) -> bool {
+    let until = until.filter(|until| **until > now.uptime);
+    until.into_iter().for_each(|until| step.again(*until));
+    until.is_none()
+}
+
 /// `None`: there is enough to be reported, the rest has its turn after it.
 fn give_up(row: &OutboxRow, now: Now, step: &mut Step) -> Option<()> {
     if step.reports.len() >= super::MOST_REPORTS {
         step.again(now.uptime);
         return None;
     }
-    step.finish(row.channel, vec![row.number], Sent::Failed("the channel took nothing for too long".into()));
+    step.finish(row.channel, vec![row.number], SendOutcome::Failed("the channel took nothing for too long".into()));
     Some(())
 }

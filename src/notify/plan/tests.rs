@@ -1,9 +1,11 @@
+mod alone;
 mod order;
 
 use super::*;
+use crate::channel::Pace;
 use crate::domain::alert::{ChannelHealth, Event};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::ids::{FlipNumber, ProjectId};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::domain::project::{ChannelName, Project, ProjectName};
 use crate::engine::state::Change;
 
@@ -103,7 +105,7 @@ impl World {
                 let Some(row) = self.state.outbox.get(*number).cloned() else { continue };
                 self.told.push(format!("{} {:?}", number.0, report.sent).split(['(', ' ', '{']).take(2).collect::<Vec<_>>().join(" "));
                 match &report.sent {
-                    Sent::Later { doubtful, .. } => {
+                    SendOutcome::Later { doubtful, .. } => {
                         let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
                         self.state.apply(&Change::Queued(Arc::new(row)));
                     }
@@ -113,8 +115,12 @@ impl World {
         }
     }
 
-    fn done(&mut self, job: &Job, verdict: Verdict) {
-        let done = Done { verdict, reason: "".into(), status: 0 };
+    fn done(&mut self, job: &Job, outcome: JobOutcome) {
+        self.answered(job, outcome, 0);
+    }
+
+    fn answered(&mut self, job: &Job, outcome: JobOutcome, status: u16) {
+        let done = JobEnd { outcome, reason: "".into(), status };
         let reports = self.plan.done(job.id, done, &self.rules, self.now, &self.random);
         self.apply(&reports);
         self.plan.settled(job.id);
@@ -127,7 +133,7 @@ impl World {
     }
 }
 
-const LATER: Verdict = Verdict::Later { after: None, doubtful: false };
+const LATER: JobOutcome = JobOutcome::Later { after: None, doubtful: false };
 
 #[test]
 fn people_get_one_message_at_a_time_the_longest_waiting_first() {
@@ -137,10 +143,10 @@ fn people_get_one_message_at_a_time_the_longest_waiting_first() {
     let (jobs, again) = world.step();
     assert_eq!((World::tells(&jobs), again), (vec!["9down".to_owned()], None));
     assert_eq!(World::tells(&world.step().0), [""; 0]);
-    world.done(&jobs[0], Verdict::Delivered);
+    world.done(&jobs[0], JobOutcome::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(World::tells(&jobs), ["3down"]);
-    world.done(&jobs[0], Verdict::Skipped);
+    world.done(&jobs[0], JobOutcome::Skipped);
     assert_eq!(world.told, ["1 Delivered", "2 Skipped"]);
 }
 
@@ -161,7 +167,7 @@ fn of_what_waits_about_a_check_people_are_told_what_is_true_now() {
         let (jobs, _) = world.step();
         assert_eq!((World::tells(&jobs), jobs[0].items[0].skipped), (vec![told.to_owned()], skipped), "{events:?}");
         assert_eq!(jobs[0].items[0].up_since.is_some(), told == "1down" && events.len() > 1, "{events:?}");
-        world.done(&jobs[0], Verdict::Delivered);
+        world.done(&jobs[0], JobOutcome::Delivered);
         assert!(world.state.outbox.is_empty() && world.told.len() == events.len(), "{:?}", world.told);
     }
 }
@@ -171,7 +177,7 @@ fn a_downtime_that_may_have_been_told_is_not_called_untold() {
     let mut world = World::new(PEOPLE);
     world.queue(1, Event::Down);
     let (jobs, _) = world.step();
-    world.done(&jobs[0], Verdict::Later { after: None, doubtful: true });
+    world.done(&jobs[0], JobOutcome::Later { after: None, doubtful: true });
     world.queue(1, Event::Up);
     world.pass(10_000);
     assert_eq!(World::tells(&world.step().0), ["1up"]);
@@ -197,7 +203,7 @@ fn many_checks_make_one_digest_that_waits_for_the_rest_of_them() {
     let (jobs, _) = world.step();
     assert_eq!(jobs[0].items.len(), 9, "a second after the first of them");
     world.queue(10, Event::Down);
-    world.done(&jobs[0], Verdict::Delivered);
+    world.done(&jobs[0], JobOutcome::Delivered);
     assert_eq!(world.step().1, Some(10_000));
     world.pass(10_000);
     assert_eq!(World::tells(&world.step().0), ["10down"]);
@@ -222,14 +228,14 @@ fn people_hear_of_one_check_six_times_an_hour() {
     for round in 0..6 {
         world.queue(1, if round % 2 == 0 { Event::Down } else { Event::Up });
         let (jobs, _) = world.step();
-        world.done(&jobs[0], Verdict::Delivered);
+        world.done(&jobs[0], JobOutcome::Delivered);
         world.pass(60_000);
     }
     world.queue(1, Event::Down);
     world.queue(2, Event::Down);
     let (jobs, _) = world.step();
     assert_eq!(World::tells(&jobs), ["2down"], "others are told meanwhile");
-    world.done(&jobs[0], Verdict::Delivered);
+    world.done(&jobs[0], JobOutcome::Delivered);
     world.queue(1, Event::Up);
     assert_eq!(world.step(), (vec![], Some(3_600_000 - 6 * 60_000)));
     world.pass(3_600_000 - 6 * 60_000);
@@ -245,7 +251,7 @@ fn machines_are_told_everything_in_order_and_eight_at_a_time() {
     }
     let (jobs, _) = world.step();
     assert_eq!(World::tells(&jobs), ["1down", "2down", "3down", "4down", "5down", "6down", "7down", "8down"]);
-    world.done(&jobs[1], Verdict::Delivered);
+    world.done(&jobs[1], JobOutcome::Delivered);
     let (jobs, _) = world.step();
     assert_eq!(World::tells(&jobs), ["2up"]);
 }
@@ -272,7 +278,7 @@ fn a_receiver_that_fails_costs_one_message_until_it_takes_one() {
     world.pass(36_000);
     let (jobs, _) = world.step();
     assert_eq!(jobs.len(), 1);
-    world.done(&jobs[0], Verdict::Delivered);
+    world.done(&jobs[0], JobOutcome::Delivered);
     assert_eq!(world.step().0.len(), 8);
 }
 
@@ -282,7 +288,7 @@ fn the_receiver_may_ask_for_a_longer_pause_up_to_six_hours() {
         let mut world = World::new(PEOPLE);
         world.queue(1, Event::Down);
         let (jobs, _) = world.step();
-        world.done(&jobs[0], Verdict::Later { after: Some(Duration::from_secs(after)), doubtful: false });
+        world.done(&jobs[0], JobOutcome::Later { after: Some(Duration::from_secs(after)), doubtful: false });
         let again = world.step().1.unwrap();
         assert!((least * 1000..=most * 1000).contains(&again), "{after}: {again}");
     }
@@ -315,12 +321,12 @@ fn incidents_that_are_over_before_they_were_told_are_told_to_nobody() {
     let mut world = World::new(incident());
     world.queue(1, Event::Down);
     let (jobs, _) = world.step();
-    world.done(&jobs[0], Verdict::Later { after: None, doubtful: true });
+    world.done(&jobs[0], JobOutcome::Later { after: None, doubtful: true });
     world.queue(1, Event::Up);
     world.pass(7000);
     let (jobs, _) = world.step();
     assert_eq!(World::tells(&jobs), ["1down"]);
-    world.done(&jobs[0], Verdict::Delivered);
+    world.done(&jobs[0], JobOutcome::Delivered);
     assert_eq!(World::tells(&world.step().0), ["1up"]);
 }
 
@@ -355,7 +361,7 @@ fn a_pace_is_kept() {
         world.pass(wait);
         let (jobs, _) = world.step();
         assert_eq!(jobs.len(), 1);
-        world.done(&jobs[0], Verdict::Delivered);
+        world.done(&jobs[0], JobOutcome::Delivered);
     }
     let (jobs, again) = world.step();
     assert!(jobs.is_empty() && again.is_some_and(|millis| (5_990..=6_001).contains(&millis)), "{again:?}");
@@ -368,7 +374,7 @@ fn what_costs_money_is_sent_so_often_a_day() {
     for _ in 0..2 {
         world.pass(3_600_000);
         let (jobs, _) = world.step();
-        world.done(&jobs[0], Verdict::Delivered);
+        world.done(&jobs[0], JobOutcome::Delivered);
     }
     // The day began with the first message, an hour ago.
     assert_eq!(world.step(), (vec![], Some(82_800_000)));
@@ -399,10 +405,27 @@ fn a_machine_that_refuses_is_asked_five_times_and_people_once() {
             let (jobs, _) = world.step();
             if let Some(job) = jobs.first() {
                 times += 1;
-                world.done(job, Verdict::Refused);
+                world.done(job, JobOutcome::Refused);
             }
             world.pass(400_000);
         }
         assert_eq!(times, asked);
     }
+}
+
+#[test]
+fn what_a_machine_could_not_be_asked_is_no_refusal() {
+    let mut world = World::new(machine());
+    world.queue(1, Event::Down);
+    let mut ended = Vec::new();
+    while !world.state.outbox.is_empty() {
+        let (jobs, _) = world.step();
+        if let Some(job) = jobs.first() {
+            let outcome = if ended.len() < 6 { LATER } else { JobOutcome::Refused };
+            world.done(job, outcome);
+            ended.push(outcome);
+        }
+        world.pass(4_000_000);
+    }
+    assert_eq!(ended.len(), 6 + 5);
 }

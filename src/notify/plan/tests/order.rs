@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn verdict() -> impl Strategy<Value = Verdict> {
+fn outcome() -> impl Strategy<Value = JobOutcome> {
     prop_oneof![
-        4 => Just(Verdict::Delivered),
-        1 => Just(Verdict::Skipped),
-        1 => Just(Verdict::Refused),
-        2 => any::<bool>().prop_map(|doubtful| Verdict::Later { after: None, doubtful }),
+        4 => Just(JobOutcome::Delivered),
+        1 => Just(JobOutcome::Skipped),
+        1 => Just(JobOutcome::Refused),
+        2 => any::<bool>().prop_map(|doubtful| JobOutcome::Later { after: None, doubtful }),
     ]
 }
 
@@ -19,13 +19,13 @@ proptest! {
     #[test]
     fn everything_is_told_once_and_in_order(
         rules in prop_oneof![Just(PEOPLE), Just(machine()), Just(incident())],
-        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), verdict()), 1..150),
+        moves in proptest::collection::vec((0_u8..4, 1_u64..9, any::<proptest::sample::Index>(), outcome(), any::<bool>()), 1..150),
     ) {
         let mut world = World::new(rules.clone());
         let (mut under_way, mut next_event) = (Vec::<Job>::new(), HashMap::new());
         let mut told = HashMap::<CheckId, u64>::new();
         let mut queued = 0;
-        for (what, check, index, verdict) in moves {
+        for (what, check, index, outcome, is_answered) in moves {
             match what {
                 0 => {
                     let event = next_event.entry(check).or_insert(Event::Down);
@@ -36,7 +36,7 @@ proptest! {
                 }
                 1 if !under_way.is_empty() => {
                     let job = under_way.remove(index.index(under_way.len()));
-                    world.done(&job, verdict);
+                    world.answered(&job, outcome, if is_answered { 500 } else { 0 });
                 }
                 _ => world.pass(check * 1000),
             }
@@ -53,7 +53,7 @@ proptest! {
             prop_assert!(under_way.len() <= rules.parallel && world.plan.under_way() == under_way.len());
         }
         for _ in 0..2000 {
-            under_way.drain(..).for_each(|job| world.done(&job, Verdict::Delivered));
+            under_way.drain(..).for_each(|job| world.done(&job, JobOutcome::Delivered));
             world.pass(600_000);
             under_way = world.step().0;
         }

@@ -4,14 +4,14 @@
 //! keeps no list of headers and takes only whole lines as delimiters. It reads every byte a bounded number of times, so no message costs
 //! more than its length. It decodes beginnings, so that a long message is not in memory several times.
 
+mod html;
+
 use std::borrow::Cow;
 
 use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
-
-use super::html;
 
 /// Levels of multiparts that are looked into; what lies deeper is not searched.
 pub const DEPTH_MAX: u8 = 16;

@@ -1,0 +1,114 @@
+//! A message that fails alone, and answers that are about something else than the channel as it is now.
+
+use super::*;
+
+/// Sends what there is, of which `refused` is answered 500; what was taken.
+fn taken(world: &mut World, refused: u64) -> Vec<String> {
+    let (jobs, _) = world.step();
+    let is_refused = |job: &Job| job.items.iter().any(|item| item.row.check.0 == refused);
+    for job in &jobs {
+        let outcome = if is_refused(job) { LATER } else { JobOutcome::Delivered };
+        world.answered(job, outcome, if is_refused(job) { 500 } else { 200 });
+    }
+    World::tells(&jobs.into_iter().filter(|job| !is_refused(job)).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_message_that_fails_alone_holds_up_no_other() {
+    for rules in [PEOPLE, machine(), incident()] {
+        let mut world = World::new(rules);
+        world.queue(1, Event::Down);
+        assert!(taken(&mut world, 1).is_empty());
+        // It has failed for an hour.
+        for _ in 0..12 {
+            world.pass(400_000);
+            taken(&mut world, 1);
+        }
+        assert!(world.step().1.is_some_and(|millis| millis > 60_000));
+        // Others come, and are tried at once.
+        for check in 2..5 {
+            world.queue(check, Event::Down);
+            assert_eq!(taken(&mut world, 1), [format!("{check}down")]);
+        }
+        // It is tried again by itself, and what comes then is told at once, too.
+        let again = world.step().1.unwrap();
+        world.pass(again);
+        world.queue(5, Event::Down);
+        let told = [taken(&mut world, 1), taken(&mut world, 1)].concat();
+        assert_eq!(told, ["5down"]);
+        world.pass(5_000_000);
+        let (jobs, _) = world.step();
+        assert_eq!(World::tells(&jobs), ["1down"]);
+        world.done(&jobs[0], JobOutcome::Delivered);
+        assert!(world.state.outbox.is_empty());
+    }
+}
+
+#[test]
+fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_is_silent() {
+    let mut world = World::new(Rules { group_after: None, ..PEOPLE });
+    (1..=20).for_each(|check| _ = world.queue(check, Event::Down));
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        loop {
+            let (jobs, _) = world.step();
+            let Some(job) = jobs.first() else { break };
+            asked.extend(World::tells(&jobs));
+            world.answered(job, LATER, 500);
+        }
+        world.pass(40_000);
+    }
+    assert_eq!(asked, ["1down", "2down", "1down", "1down"]);
+}
+
+#[test]
+fn what_waits_by_itself_is_in_no_digest() {
+    let mut world = World::new(PEOPLE);
+    world.queue(1, Event::Down);
+    taken(&mut world, 1);
+    (2..=9).for_each(|check| _ = world.queue(check, Event::Down));
+    world.step();
+    world.pass(500);
+    assert_eq!(taken(&mut world, 1).len(), 1, "a digest of the others");
+    assert_eq!(world.state.outbox.len(), 1);
+}
+
+#[test]
+fn what_is_newer_about_the_check_is_another_message_to_people_and_waits_its_turn_for_others() {
+    for (rules, told) in [(PEOPLE, vec!["1up".to_owned()]), (machine(), vec![])] {
+        let mut world = World::new(rules);
+        world.queue(1, Event::Down);
+        let (jobs, _) = world.step();
+        world.answered(&jobs[0], JobOutcome::Later { after: None, doubtful: true }, 500);
+        world.queue(1, Event::Up);
+        assert_eq!(World::tells(&world.step().0), told);
+    }
+}
+
+#[test]
+fn an_answer_under_old_settings_says_nothing_about_new_ones() {
+    let mut world = World::new(machine());
+    (1..=2).for_each(|check| _ = world.queue(check, Event::Down));
+    let (jobs, _) = world.step();
+    let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+    channel.settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "b@example.org")]).unwrap();
+    world.state.apply(&Change::Channel(Arc::new(channel)));
+    assert!(world.step().0.is_empty(), "they are under way");
+    world.done(&jobs[0], LATER);
+    assert_eq!(World::tells(&world.step().0), ["1down"]);
+}
+
+#[test]
+fn notices_count_as_messages_and_keep_quiet_hours() {
+    let mut world = World::new(Rules { most_a_day: Some(2), ..PEOPLE });
+    let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    assert!(!world.plan.may_notify(&channel, &world.rules, world.now));
+    world.rules.quiet_until = None;
+    assert!(world.plan.may_notify(&channel, &world.rules, world.now));
+    world.queue(1, Event::Down);
+    let (jobs, _) = world.step();
+    assert!(!world.plan.may_notify(&channel, &world.rules, world.now), "one at a time");
+    world.done(&jobs[0], JobOutcome::Delivered);
+    assert!(!world.plan.may_notify(&channel, &world.rules, world.now), "two have been sent today");
+}
