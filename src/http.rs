@@ -1,21 +1,17 @@
 //! The HTTP door: accepts connections within limits, turns requests into typed ones, and drains at shutdown.
 
+mod access;
 pub mod api;
 mod badge;
-mod body;
-mod client;
 mod head;
-mod line;
-mod outgoing;
+mod metrics;
+mod pace;
 mod ping;
 mod places;
-mod reply;
-mod request;
-mod route;
+mod tls;
 mod traffic;
-mod wire;
+mod unsubscribe;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,21 +26,30 @@ use tokio::sync::watch;
 
 use crate::accept::{accept, stopped};
 use crate::blocking_threads::BlockingThreads;
-use crate::connection_threads::ConnectionThreads;
+use crate::connection_threads::{ConnectionThreads, Moves as _};
+use crate::domain::ping::Scheme;
+use crate::domain::project::KeyHash;
 use crate::engine::Handle;
+use crate::metrics::Door as Counted;
+use crate::web;
+use crate::wire::body::{Arriving, BodyBudget};
+use crate::wire::client::{self, Client, Peer};
+use crate::wire::line::{Line, Waits};
+use crate::wire::outgoing::Outgoing;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request;
+pub use crate::wire::request::{BaseUrl, BaseUrlError};
+use crate::wire::route::Route;
+pub use crate::wire::route::creating_ping_url;
+use access::Asked;
 pub use api::shown_checks;
-use body::Arriving;
-use client::Client;
 use head::{Head, HeadBudget, Reading};
-use line::{Line, Waits};
-use outgoing::Outgoing;
+use pace::Paced;
 use places::Places;
-use reply::{Fault, Reply};
-pub use request::{BaseUrl, BaseUrlError};
-use route::Route;
-pub use route::creating_ping_url;
+use tls::Connection;
+pub use tls::{PROTOCOLS, Tls};
 use traffic::Traffic;
-use wire::Paced;
+pub use unsubscribe::unsubscribe_links;
 
 /// What the door is told once, at start.
 #[derive(Clone, Debug)]
@@ -55,8 +60,14 @@ pub struct Config {
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// How often a key may ask.
     pub api_rate: ApiRate,
+    /// The dashboard.
+    pub web: web::Config,
     /// Connections that one address may have at the same time, an IPv6 network of 64 bits counting as one. Trusted proxies may have all.
     pub connections_per_address: usize,
+    /// Whether each request is logged.
+    pub access_log: bool,
+    /// The hash of the token for `/metrics`; `None`: it is not there.
+    pub metrics_token: Option<KeyHash>,
 }
 
 /// How often each API key may be used: see [limits](crate::docs::limits).
@@ -76,8 +87,12 @@ impl ApiRate {
 /// Connections at the same time. When there are as many, one that waits for its client is closed for a new one. If there is none, or only
 /// of addresses that have fewer than that of the new one, the new one is answered 503 and closed.
 pub const MOST_CONNECTIONS: usize = 4096;
+/// Connections to the address for metrics alone. More wait.
+const METRICS_CONNECTIONS: usize = 16;
 /// A connection that has not sent the header of a (next) request by then is closed.
 const HEADER_TIME: Duration = Duration::from_secs(60);
+/// How long a stop waits for the first bytes of a connection: the server that comes next never gets it.
+const FIRST_TIME: Duration = Duration::from_secs(1);
 /// How long an idle connection may take to end for a new one.
 const LEAVE_TIME: Duration = Duration::from_millis(500);
 /// A connection whose client takes nothing of an answer for so long is closed.
@@ -94,14 +109,33 @@ const FEW_BYTES: usize = 4 << 10;
 #[derive(Clone)]
 pub struct Server(Arc<Door>);
 
+/// What is known of a connection before its first request.
+#[derive(Clone, Copy)]
+struct Met {
+    peer: Peer,
+    takes: Takes,
+}
+
+/// What is answered on a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    All,
+    /// It is not encrypted, and should be.
+    Health,
+    /// It came to the address that is for metrics alone.
+    Metrics,
+}
+
 pub(crate) struct Door {
     pub(crate) handle: Handle,
     pub(crate) outgoing: Outgoing,
     pub(crate) config: Config,
     pub(crate) api: api::Api,
-    budget: body::BodyBudget,
+    budget: BodyBudget,
     heads: HeadBudget,
     counted: Arc<badge::Counted>,
+    /// The dashboard, if there is one.
+    site: Option<Arc<web::Site>>,
     places: Arc<Places>,
 }
 
@@ -114,32 +148,50 @@ impl Server {
     fn with_places(handle: Handle, blocking: Arc<BlockingThreads>, config: Config, most: usize) -> Self {
         let places = Arc::new(Places::new(most, config.connections_per_address));
         let api = api::Api::new(&config);
+        let outgoing = Outgoing::new(blocking);
+        let site = config.web.is_on.then(|| {
+            web::Site::new(handle.clone(), outgoing.clone(), config.web.clone(), config.base_url.clone(), &config.trusted_proxies)
+        });
         Self(Arc::new(Door {
             handle,
-            outgoing: Outgoing::new(blocking),
+            outgoing,
+            site,
             config,
             api,
-            budget: body::BodyBudget::new(),
+            budget: BodyBudget::new(),
             heads: HeadBudget::new(),
             counted: Arc::default(),
             places,
         }))
     }
 
-    /// Answers connections until `stop` holds true. Then those that are open may finish, within five seconds.
-    pub async fn serve(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
+    /// Answers connections until `stop` holds true, encrypted ones if there is `tls`. Then those that are open may finish, within five
+    /// seconds.
+    pub async fn serve(self, listener: TcpListener, tls: Option<Arc<Tls>>, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
         // No limit here: a connection that finds no place is accepted and told so.
         accept("HTTP", listener, usize::MAX, stop.clone(), |(stream, peer)| {
             let exempt = client::is_trusted(peer.ip(), &self.0.config.trusted_proxies);
             let Some((guest, room)) = self.0.places.find((!exempt).then_some(peer.ip())) else {
+                self.0.handle.metrics().turned_away(Counted::Http);
                 overload(&stream);
                 return None;
             };
-            let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
+            let open = self.0.handle.metrics().open(Counted::Http);
+            let (server, tls, threads, stop) = (self.clone(), tls.clone(), Arc::clone(&threads), stop.clone());
             Some(async move {
                 let Some(_place) = guest.take(room).await else { return overload(&stream) };
                 let line = Arc::clone(&guest.line);
-                if let Err(error) = threads.run(stream, move |stream| server.connection(stream, peer, line, stop)).await {
+                let done = match tls {
+                    None => {
+                        let met = Met { peer: Peer { address: peer, scheme: Scheme::Http }, takes: Takes::All };
+                        let answering = move |stream: TcpStream| server.connection(stream, met, line, stop);
+                        async { threads.run(stream.leave()?, answering).await }.await
+                    }
+                    // In a box: it is many times as large as what a connection without TLS needs here.
+                    Some(tls) => Box::pin(server.encrypted(&tls, stream, peer, line, &threads, stop)).await,
+                };
+                drop(open);
+                if let Err(error) = done {
                     tracing::warn!("a connection could not be handed to its thread: {error}");
                 }
             })
@@ -147,20 +199,48 @@ impl Server {
         .await;
     }
 
-    async fn connection(self, mut stream: TcpStream, peer: SocketAddr, line: Arc<Line>, mut stop: watch::Receiver<bool>) {
+    /// Answers connections to the address that is for metrics alone, without a key, until `stop` holds true.
+    pub async fn serve_metrics(self, listener: TcpListener, threads: Arc<ConnectionThreads>, stop: watch::Receiver<bool>) {
+        accept("metrics", listener, METRICS_CONNECTIONS, stop.clone(), |(stream, address)| {
+            let (server, threads, stop) = (self.clone(), Arc::clone(&threads), stop.clone());
+            Some(async move {
+                let met = Met { peer: Peer { address, scheme: Scheme::Http }, takes: Takes::Metrics };
+                let answering = move |stream: TcpStream| server.connection(stream, met, Arc::default(), stop);
+                let done = async { threads.run(stream.leave()?, answering).await }.await;
+                if let Err(error) = done {
+                    tracing::warn!("a connection could not be handed to its thread: {error}");
+                }
+            })
+        })
+        .await;
+    }
+
+    async fn connection<C: Connection>(self, mut stream: C, met: Met, line: Arc<Line>, mut stop: watch::Receiver<bool>) {
+        let peer = met.peer;
         // An answer is written in one piece. Nagle's algorithm would only delay it.
-        let _ = stream.set_nodelay(true);
-        close_unread(&stream, UNREAD_TIME);
+        stream.set_up(|socket| {
+            let _ = socket.set_nodelay(true);
+            close_unread(socket, UNREAD_TIME);
+        });
         let (traffic, lingers) = (Traffic::default(), AtomicBool::new(false));
-        let (reading, writing) = stream.split();
+        let (reading, writing) = stream.halves();
         let (line, mut ended_for) = (&line, None);
         let head = Head::new(&self.0.heads, line);
         let service = service_fn(async |request: hyper::Request<Incoming>| {
             line.begin();
             head.ends();
+            let asked = self.0.config.access_log.then(|| Box::new(Asked::of(&request, &self.0, peer)));
             let request = request.map(|body| Arriving::new(body, line));
-            let mut reply = reply::never_sniffed(traffic.during(self.answer(request, peer)).await);
+            let busy = traffic.begin();
+            let mut reply = reply::never_sniffed(self.answer(request, met).await);
+            drop(busy);
             reply.body_mut().keep_busy(line);
+            if reply.body().is_endless() {
+                traffic.never_ends();
+            }
+            if let Some(asked) = asked {
+                asked.tell(&reply, &self.0);
+            }
             if reply::leaves_body(&reply) {
                 lingers.store(true, Ordering::Relaxed);
             }
@@ -184,10 +264,18 @@ impl Server {
                 biased;
                 ended = connection.as_mut() => ended,
                 () = stopped(&mut stop) => {
-                    connection.as_mut().graceful_shutdown();
+                    // hyper would close it at once, but whoever has just connected is about to send a request.
+                    let wait = if head.is_awaited() { FIRST_TIME } else { Duration::ZERO };
                     tokio::select! {
+                        biased;
                         ended = connection.as_mut() => ended,
-                        () = traffic.quiet() => return,
+                        () = tokio::time::sleep(wait) => {
+                            connection.as_mut().graceful_shutdown();
+                            tokio::select! {
+                                ended = connection.as_mut() => ended,
+                                () = traffic.quiet() => return,
+                            }
+                        }
                     }
                 }
                 waits = line.ended() => {
@@ -204,20 +292,20 @@ impl Server {
         };
         let is_refused = head.is_refused.load(Ordering::Relaxed);
         match ended_for {
-            Some(Waits::Taking) => wire::forget_unsent(&stream),
-            Some(Waits::Body) => overload(&stream),
-            _ if is_refused => overload(&stream),
+            Some(Waits::Taking) => stream.set_up(pace::forget_unsent),
+            Some(Waits::Body) => stream.tell(reply::OVERLOADED).await,
+            _ if is_refused => stream.tell(reply::OVERLOADED).await,
             _ => {}
         }
         if is_refused || lingers.into_inner() || ended.as_ref().is_err_and(hyper::Error::is_parse) {
-            wire::linger(&mut stream).await;
+            pace::linger(&mut stream).await;
         }
         if let Err(error) = ended {
             tracing::debug!("a connection ended early: {error}");
         }
     }
 
-    async fn answer(&self, request: hyper::Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
+    async fn answer(&self, request: hyper::Request<Arriving<'_>>, Met { peer, takes }: Met) -> Reply {
         let door = &*self.0;
         let uri = request.uri();
         let path = door.config.base_url.inner_path(uri.path());
@@ -226,18 +314,38 @@ impl Server {
         if let Err(fault) = request::check(&request) {
             return refused(fault);
         }
+        if takes != Takes::All {
+            return match (takes, Route::parse(path)) {
+                (Takes::Metrics, Some(Route::Metrics)) => Box::pin(metrics::of_server(door, &request, true)).await,
+                (Takes::Health, Some(Route::Health)) => Box::pin(health(door)).await,
+                (Takes::Health, _) => refused(Fault::BadRequest("this address takes https:// URLs only".into())),
+                _ => refused(Fault::NotFound),
+            };
+        }
         match Route::parse(path) {
             Some(Route::Ping(to)) => {
                 let client = Client::of(request.headers(), peer, &door.config.trusted_proxies);
                 ping::answer(door, to, request, client).await
             }
-            Some(Route::Api(endpoint)) => api::answer(door, endpoint, request, peer).await,
-            Some(Route::Own(resource)) => api::answer_own(door, resource, request, peer).await,
+            // In boxes: hyper moves the future of a request several times, and that of a ping would be as large as the largest here.
+            Some(Route::Api(endpoint)) => Box::pin(api::answer(door, endpoint, request, peer)).await,
+            Some(Route::Own(resource)) => Box::pin(api::answer_own(door, resource, request, peer)).await,
             Some(Route::OpenApi) => public(&request, async || Ok(reply::json(door.api.description.clone()))).await,
-            Some(Route::Badge(badge)) => public(&request, async || badge::answer(door, badge).await).await,
-            Some(Route::Health) if door.is_healthy().await => reply::text("OK"),
-            Some(Route::Health) => Fault::Unavailable.plain(),
-            None => refused(Fault::NotFound),
+            Some(Route::Badge(badge)) => Box::pin(public(&request, async || badge::answer(door, badge).await)).await,
+            Some(Route::Unsubscribe(channel, signature)) => {
+                let answer = Box::pin(unsubscribe::answer(door, request.method(), channel, &signature)).await;
+                answer.unwrap_or_else(|fault| fault.plain())
+            }
+            Some(Route::Health) => Box::pin(health(door)).await,
+            Some(Route::Metrics) => Box::pin(metrics::of_server(door, &request, false)).await,
+            Some(Route::ProjectMetrics(project, key)) => Box::pin(metrics::of_project(door, project, key, &request, peer)).await,
+            None => {
+                let Some(site) = &door.site else { return refused(Fault::NotFound) };
+                match web::Target::parse(path).or_else(|| web::Target::parse(uri.path())) {
+                    Some(target) => Box::pin(web::answer(site, &door.budget, target, request, peer)).await,
+                    None => web::not_found(site, request.headers()).unwrap_or_else(|| refused(Fault::NotFound)),
+                }
+            }
         }
     }
 }
@@ -260,6 +368,10 @@ fn close_unread(stream: &TcpStream, time: Duration) {
 /// macOS and the BSDs have no such limit. There such a client keeps its place until it goes.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close_unread(_: &TcpStream, _: Duration) {}
+
+async fn health(door: &Door) -> Reply {
+    if door.is_healthy().await { reply::text("OK") } else { Fault::Unavailable.plain() }
+}
 
 /// Answers a request to what anyone may read and nobody change.
 async fn public<B>(request: &hyper::Request<B>, read: impl AsyncFnOnce() -> Result<Reply, Fault>) -> Reply {

@@ -17,7 +17,6 @@ mod status;
 mod unique;
 mod view;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,18 +24,19 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use uuid::Uuid;
 
-use super::body::Arriving;
-use super::client::Client;
-use super::reply::{self, Fault, Reply};
-use super::request::BaseUrl;
-use super::route::{Endpoint, OwnResource, Resource, Route, Version};
-use super::{Config, Door, body};
+use super::{Config, Door};
 use crate::domain::check::{Check, Settings};
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
 use crate::engine::Handle;
 use crate::store::StoreError;
+use crate::wire::body::{self, Arriving};
+use crate::wire::client::{Client, Peer};
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request::BaseUrl;
+use crate::wire::route::{Endpoint, OwnResource, Resource, Route, Version};
 use auth::Caller;
+pub(super) use auth::identify;
 use check_fields::{CheckFields, Document, FieldError};
 use etag::tagged;
 use view::{Members, View};
@@ -65,7 +65,7 @@ impl Api {
 }
 
 /// Answers a request to an address of the API. Browsers may call from any site: nothing but the key counts.
-pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
+pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Arriving<'_>>, peer: Peer) -> Reply {
     let Endpoint { version, resource, slash_missing } = endpoint;
     if slash_missing && request.method() != Method::OPTIONS && Verb::of(request.method()) != Some(Verb::Get) {
         let moved = reply::moved(&location(door, version, resource, request.uri()));
@@ -80,7 +80,7 @@ pub(super) async fn answer(door: &Door, endpoint: Endpoint, request: Request<Arr
 }
 
 /// Answers a request to an address below `/api/overdue/v1`: keys, limits and errors are those of the API.
-pub(super) async fn answer_own(door: &Door, resource: OwnResource, request: Request<Arriving<'_>>, peer: SocketAddr) -> Reply {
+pub(super) async fn answer_own(door: &Door, resource: OwnResource, request: Request<Arriving<'_>>, peer: Peer) -> Reply {
     let body = match resource {
         OwnResource::Test(_) | OwnResource::Enable(_) => Document::parse_or_nothing,
         _ => Document::parse,
@@ -104,7 +104,7 @@ async fn answered<A>(
     takes: Takes,
     address: A,
     request: Request<Arriving<'_>>,
-    peer: SocketAddr,
+    peer: Peer,
     dispatch: impl AsyncFnOnce(Call<'_, A>, Verb) -> Result<Reply, Fault>,
 ) -> Reply {
     let methods = takes.methods;
@@ -127,7 +127,7 @@ async fn admit<'a, A>(
     address: A,
     head: &'a Parts,
     body: Arriving<'_>,
-    peer: SocketAddr,
+    peer: Peer,
 ) -> Result<(Call<'a, A>, Verb), Fault> {
     let Takes { methods, body: parse, read_only } = takes;
     let taken = methods.split(", ").any(|method| method == head.method.as_str());

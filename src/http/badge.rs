@@ -1,7 +1,6 @@
 //! Badges: how a check, a tag or a whole project is doing, for anyone who has the URL, as a picture or as JSON.
 
 mod counted;
-mod link;
 mod svg;
 mod width;
 
@@ -11,15 +10,14 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Door;
-use super::reply::{self, Fault, Reply};
-use super::route::{BadgePath, Format, States};
 use crate::domain::check::Check;
 use crate::domain::moment::Moment;
 use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
+use crate::wire::badge_link::is_signed;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::route::{BadgePath, Format, States};
 pub(super) use counted::Counted;
-use link::is_signed;
-pub(super) use link::links;
 
 /// What stands on the badge of a whole project.
 const SITE_NAME: &str = "overdue";

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf, Take};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::line::Line;
+use crate::wire::line::Line;
 
 /// Bytes that are read at once. One more, and hyper would make its buffer larger each time. That buffer is in no budget.
 const AT_ONCE: u64 = (8 << 10) - 1;
@@ -35,13 +35,27 @@ pub(super) struct Head<'a> {
     /// Bytes that have come of it.
     came: AtomicUsize,
     room: Mutex<Option<SemaphorePermit<'a>>>,
+    /// Something has come on the connection.
+    has_begun: AtomicBool,
     /// There was no room.
     pub(super) is_refused: AtomicBool,
 }
 
 impl<'a> Head<'a> {
     pub(super) fn new(budget: &'a HeadBudget, line: &'a Line) -> Self {
-        Self { budget, line, came: AtomicUsize::new(0), room: Mutex::default(), is_refused: AtomicBool::new(false) }
+        Self {
+            budget,
+            line,
+            came: AtomicUsize::new(0),
+            room: Mutex::default(),
+            has_begun: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether nothing has come on the connection yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.has_begun.load(Relaxed)
     }
 
     /// It has come, and the next one begins.
@@ -87,6 +101,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Reading<'_, '_, R> {
         self.source.set_limit(AT_ONCE);
         ready!(Pin::new(&mut self.source).poll_read(cx, buffer))?;
         let bytes = AT_ONCE - self.source.limit();
+        self.head.has_begun.store(true, Relaxed);
         // What comes during a request is its body, or little of the next header.
         if self.head.line.is_idle() && !self.head.take(bytes as usize) {
             self.head.is_refused.store(true, Relaxed);

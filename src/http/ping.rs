@@ -4,18 +4,19 @@ use hyper::Request;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderName, HeaderValue, USER_AGENT};
 use tracing::Level;
 
-use super::body::Arriving;
-use super::client::Client;
-use super::reply::{self, Fault, Reply};
-use super::request;
-use super::route::{Action, PingPath};
-use super::{Door, body};
+use super::Door;
 use crate::domain::ids::hyphenated_uuid;
 use crate::domain::ping::{Kind, Method, Origin, kept_ua};
 use crate::engine::Handle;
 use crate::engine::apply::SEARCHED_BYTES;
 use crate::engine::command::{CheckNames, Command, Outcome, PingRequest, Signal, Target};
 use crate::log_limit::LogLimit;
+use crate::metrics::Refused;
+use crate::wire::body::{self, Arriving};
+use crate::wire::client::Client;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request;
+use crate::wire::route::{Action, PingPath};
 
 static REFUSED: LogLimit = LogLimit::new();
 
@@ -33,6 +34,7 @@ pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Arriving<
         Ok(Outcome::PingedNew) => reply::created_text("Created"),
         Ok(_) => reply::text("OK"),
         Err(fault) => {
+            door.handle.metrics().refused(reason(&fault));
             let refused = fault.plain();
             if tracing::enabled!(Level::DEBUG)
                 && let Some(left_out) = REFUSED.admit(door.handle.now())
@@ -46,6 +48,20 @@ pub(super) async fn answer(door: &Door, to: PingPath, request: Request<Arriving<
     done.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     done.headers_mut().insert(PING_BODY_LIMIT, HeaderValue::from(door.handle.ping_body_limit()));
     done
+}
+
+/// What a refusal is counted as.
+fn reason(fault: &Fault) -> Refused {
+    match fault {
+        Fault::NotFound | Fault::CheckLimit => Refused::NotFound,
+        Fault::AmbiguousSlug => Refused::Ambiguous,
+        Fault::MethodNotAllowed(_) => Refused::Method,
+        Fault::TooLarge(_) => Refused::TooLarge,
+        Fault::Timeout => Refused::TooSlow,
+        Fault::NoRoom => Refused::NoRoom,
+        Fault::Unavailable => Refused::Unavailable,
+        _ => Refused::Malformed,
+    }
 }
 
 async fn accept(door: &Door, to: PingPath, request: Request<Arriving<'_>>, client: Client) -> Result<Outcome, Fault> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::line::Line;
 use crate::accept::{Addresses, Counted, network};
+use crate::wire::line::Line;
 
 /// How long a new connection waits for the end of another before one more is asked.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -188,7 +188,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::http::line::MOMENT;
+    use crate::wire::line::MOMENT;
 
     fn place(places: &Arc<Places>, address: &str) -> Option<Guest> {
         let (guest, room) = places.find(Some(address.parse().unwrap()))?;

@@ -26,11 +26,20 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let base_url = "http://localhost".parse().unwrap();
-        let config = Config { base_url, trusted_proxies: Vec::new(), api_rate: ApiRate::UNLIMITED, connections_per_address: 100 };
+        let web = web::Config::new(web::Auth::Password);
+        let config = Config {
+            base_url,
+            trusted_proxies: Vec::new(),
+            api_rate: ApiRate::UNLIMITED,
+            web,
+            connections_per_address: 100,
+            access_log: false,
+            metrics_token: None,
+        };
         let blocking = Arc::new(BlockingThreads::start(1).unwrap());
         let server = Server::with_places(handle.clone(), Arc::clone(&blocking), config, places);
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(server.serve(listener, Arc::default(), stopped));
+        let door = tokio::spawn(server.serve(listener, None, Arc::default(), stopped));
         Self { address, blocking, handle, stop, door, writer }
     }
 

@@ -11,23 +11,46 @@ const QUIET: Duration = Duration::from_millis(250);
 pub(super) struct Traffic {
     /// A request is being carried out.
     busy: AtomicBool,
+    /// The answer that goes out has no end.
+    endless: AtomicBool,
     /// Bytes that have gone out.
     pub(super) written: AtomicU64,
 }
 
+/// A request is being carried out.
+struct Busy<'a>(&'a AtomicBool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Traffic {
-    /// Carries out a request.
-    pub(super) async fn during<T>(&self, request: impl Future<Output = T>) -> T {
+    /// A request is being carried out until what this gives is dropped.
+    pub(super) fn begin(&self) -> impl Drop {
         self.busy.store(true, Ordering::Relaxed);
-        let answer = request.await;
-        self.busy.store(false, Ordering::Relaxed);
-        answer
+        self.endless.store(false, Ordering::Relaxed);
+        Busy(&self.busy)
+    }
+
+    /// The answer that goes out has no end.
+    pub(super) fn never_ends(&self) {
+        self.endless.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer that goes out has no end: nobody waits for it, neither its client nor a stop.
+    pub(super) fn is_endless(&self) -> bool {
+        self.endless.load(Ordering::Relaxed)
     }
 
     /// Waits until the connection is quiet: its client is idle, sends a header too slowly, or takes nothing of an answer.
     pub(super) async fn quiet(&self) {
         let mut before = None;
         loop {
+            if self.is_endless() && !self.busy.load(Ordering::Relaxed) {
+                return;
+            }
             let now = (!self.busy.load(Ordering::Relaxed)).then(|| self.written.load(Ordering::Relaxed));
             if now.is_some() && now == before {
                 return;

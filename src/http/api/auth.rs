@@ -9,8 +9,8 @@ use super::rate::RetryAfter;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::project::{KeyHash, Secret};
 use crate::http::Door;
-use crate::http::reply::Fault;
 use crate::log_limit::LogLimit;
+use crate::wire::reply::Fault;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -31,7 +31,7 @@ pub(super) fn header_key(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Finds the holder of a key, notes its use from this address, and counts the request.
-pub(super) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<Caller, Fault> {
+pub(in crate::http) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> IpAddr) -> Result<Caller, Fault> {
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }

@@ -7,9 +7,9 @@ use super::etag::List;
 use super::json::{Object, write_text};
 use crate::domain::ids::ProjectId;
 use crate::engine::Handle;
-use crate::http::badge;
-use crate::http::outgoing::PIECE;
-use crate::http::reply::Fault;
+use crate::wire::badge_link::links;
+use crate::wire::outgoing::PIECE;
+use crate::wire::reply::Fault;
 
 /// The entry of the whole project; a tag of this name has none of its own.
 const WHOLE_PROJECT: &str = "*";
@@ -32,9 +32,9 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             write_text(out, &tag);
             out.push(':');
             let mut object = Object::begin(out);
-            let mut links = badge::links(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
-            links.sort_unstable();
-            for (name, url) in links {
+            let mut urls = links(base_url.as_str(), &secret, &badge_key, Some(tag.as_str()).filter(|tag| *tag != WHOLE_PROJECT));
+            urls.sort_unstable();
+            for (name, url) in urls {
                 object.text(name, &url);
             }
             object.end();

@@ -4,7 +4,7 @@ use super::Call;
 use super::etag::List;
 use super::json::{Object, write_array};
 use super::view::write_channel;
-use crate::http::reply::Fault;
+use crate::wire::reply::Fault;
 
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let state = call.handle().state();

@@ -12,7 +12,7 @@ use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
 use crate::domain::schedule::{Schedule, ScheduleError};
 use crate::domain::text::{Description, Keywords, Name, SecondsError, Slug, Tags, TextError};
 use crate::domain::timezone::{Timezone, UnknownTimezone};
-use crate::http::route::Version;
+use crate::wire::route::Version;
 
 /// Why a body is refused. Its text is what the client is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,9 +18,9 @@ use crate::domain::text::Slug;
 use crate::engine::Handle;
 use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
 use crate::engine::state::State;
-use crate::http::outgoing::PIECE;
-use crate::http::reply::{self, Fault, Reply};
-use crate::http::request;
+use crate::wire::outgoing::PIECE;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request;
 
 /// About how many bytes a check takes in an answer.
 const CHECK_BYTES: usize = 1024;
@@ -181,10 +181,14 @@ async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
         | Outcome::PingedNew
         | Outcome::Project(_)
         | Outcome::Key(_)
+        | Outcome::User(_)
+        | Outcome::Session(_)
         | Outcome::Channel(_)
         | Outcome::Begun(_)
+        | Outcome::Window(_)
         | Outcome::Assigned(_)
         | Outcome::Queued(_)
+        | Outcome::Declared(_)
         | Outcome::Done => Err(Fault::Unavailable),
     }
 }

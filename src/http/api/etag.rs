@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Call, location};
 use crate::domain::moment::Moment;
-use crate::http::outgoing::Content;
-use crate::http::reply::{self, Fault, Reply};
+use crate::wire::outgoing::Content;
+use crate::wire::reply::{self, Fault, Reply};
 
 /// A list as it is at the moment of the call.
 pub(crate) struct List {

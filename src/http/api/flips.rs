@@ -7,9 +7,9 @@ use hyper::Uri;
 use super::view::write_flip;
 use super::{Call, CheckRef};
 use crate::domain::moment::Moment;
-use crate::http::reply::{self, Fault, Reply};
-use crate::http::request;
-use crate::http::route::Version;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request;
+use crate::wire::route::Version;
 
 /// UNIX times that a query may name.
 const TIMES: RangeInclusive<i64> = 0..=10_000_000_000;

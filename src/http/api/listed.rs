@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::checks::FEW_CHECKS;
 use crate::domain::ids::ProjectId;
-use crate::http::reply::Fault;
+use crate::wire::reply::Fault;
 
 /// Checks that all long lists which are being written may hold: about 50 MB. Short ones have as many for themselves.
 const MOST_LISTED: usize = 200_000;

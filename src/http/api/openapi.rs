@@ -1,7 +1,7 @@
 //! `/openapi.json`: what the API takes and answers, for tools that make clients, documentation and tests of it.
 
-use crate::http::request::BaseUrl;
-use crate::http::route::{OWN_PATH, Version};
+use crate::wire::request::BaseUrl;
+use crate::wire::route::{OWN_PATH, Version};
 
 const DESCRIPTION: &str = include_str!("openapi.json");
 
@@ -22,7 +22,7 @@ mod tests {
     use super::super::check_fields::{CheckFields, Document, FieldError, Problem};
     use super::*;
     use crate::domain::check::Settings;
-    use crate::http::route::{OwnResource, Resource};
+    use crate::wire::route::{OwnResource, Resource};
 
     fn described() -> Value {
         let base_url = "https://example.org/sub".parse().unwrap();

@@ -4,6 +4,7 @@ mod alerting;
 mod channels;
 mod deliveries;
 mod kinds;
+mod windows;
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use uuid::Uuid;
 use super::{Call, Verb};
 use crate::domain::channel::SettingsError;
 use crate::domain::project::Channel;
-use crate::http::reply::{Fault, Reply};
-use crate::http::route::OwnResource;
+use crate::wire::reply::{Fault, Reply};
+use crate::wire::route::OwnResource;
 use deliveries::Of;
 
 /// A request to such an address.
@@ -41,14 +42,19 @@ pub(super) async fn dispatch(call: OwnCall<'_>, verb: Verb) -> Result<Reply, Fau
         (OwnResource::Deliveries, Verb::Get) => deliveries::list(&call, Of::Project).await,
         (OwnResource::Alerting(uuid), Verb::Get) => alerting::get(&call, uuid),
         (OwnResource::Alerting(uuid), Verb::Put) => alerting::change(&call, uuid).await,
+        (OwnResource::Windows, Verb::Get) => Ok(windows::list(&call)),
+        (OwnResource::Windows, Verb::Post) => windows::create(&call).await,
+        (OwnResource::Window(uuid), Verb::Get) => windows::get(&call, uuid),
+        (OwnResource::Window(uuid), Verb::Delete) => windows::delete(&call, uuid).await,
         // These are refused before the body is read.
         (
             resource @ (OwnResource::Kinds | OwnResource::ChannelDeliveries(_) | OwnResource::CheckDeliveries(_) | OwnResource::Deliveries),
             Verb::Post | Verb::Put | Verb::Delete,
         )
-        | (resource @ OwnResource::Channels, Verb::Put | Verb::Delete)
+        | (resource @ (OwnResource::Channels | OwnResource::Windows), Verb::Put | Verb::Delete)
         | (resource @ OwnResource::Channel(_), Verb::Post)
         | (resource @ (OwnResource::Test(_) | OwnResource::Enable(_)), Verb::Get | Verb::Put | Verb::Delete)
+        | (resource @ OwnResource::Window(_), Verb::Post | Verb::Put)
         | (resource @ OwnResource::Alerting(_), Verb::Post | Verb::Delete) => Err(Fault::MethodNotAllowed(resource.methods())),
     }
 }

@@ -6,7 +6,7 @@ use super::etag::List;
 use super::json::Object;
 use super::{Call, CheckRef};
 use crate::domain::check::Check;
-use crate::http::reply::{self, Fault, Reply};
+use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &Call<'_>, check: Check) -> Result<List, Fault> {
     let (handle, view) = (call.handle().clone(), call.view());

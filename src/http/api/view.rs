@@ -12,8 +12,8 @@ use crate::domain::ids::{ChannelId, UniqueKey, write_uuid};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::ping::{self, Origin, Ping};
 use crate::domain::project::Channel;
-use crate::http::request::BaseUrl;
-use crate::http::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource, Route, States, Version};
+use crate::wire::request::BaseUrl;
+use crate::wire::route::{Action, BadgePath, Endpoint, Format, PingPath, Resource, Route, States, Version};
 
 /// The channels of a project.
 pub(crate) type Channels = BTreeMap<ChannelId, Arc<Channel>>;

@@ -12,7 +12,7 @@ use super::{FieldError, Problem};
 use crate::domain::text::Seconds;
 
 /// The members that are kept, sorted. All others are skipped, whatever their value.
-const MEMBERS: [&str; 26] = [
+const MEMBERS: [&str; 30] = [
     "after",
     "api_key",
     "channels",
@@ -23,11 +23,14 @@ const MEMBERS: [&str; 26] = [
     "filter_default_fail",
     "filter_http_body",
     "filter_subject",
+    "from",
     "grace",
     "kind",
     "manual_resume",
     "methods",
+    "minutes",
     "name",
+    "parents",
     "schedule",
     "settings",
     "slug",
@@ -37,6 +40,7 @@ const MEMBERS: [&str; 26] = [
     "success_kw",
     "tags",
     "timeout",
+    "to",
     "tz",
     "unique",
 ];
@@ -98,7 +102,7 @@ impl Document {
     }
 
     /// A member that is to be a string that `parse` takes.
-    pub(super) fn text<T, E: Into<Problem>>(
+    pub(crate) fn text<T, E: Into<Problem>>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -160,6 +164,15 @@ impl Document {
         let Some(text) = self.member(name) else { return Ok(None) };
         let chosen = serde_json::from_str::<String>(text).ok().and_then(|text| choose(&text));
         chosen.map(Some).ok_or(FieldError::Field(name, Problem::Unexpected))
+    }
+
+    /// A member that is to be an array of strings.
+    pub(crate) fn list(&self, name: &'static str) -> Result<Option<Vec<String>>, FieldError> {
+        match self.member(name) {
+            None => Ok(None),
+            Some(text) if text.starts_with('[') => serde_json::from_str(text).map(Some).map_err(|_| FieldError::Item(name)),
+            Some(_) => Err(FieldError::Field(name, Problem::NotAnArray)),
+        }
     }
 
     /// A member that is to be an array of strings out of a few. What is said twice counts once.

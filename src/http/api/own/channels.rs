@@ -1,17 +1,15 @@
 //! `/channels`: channels with their settings and their health; made, changed, removed, tested and enabled.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::OwnCall;
-use crate::domain::alert::{DeliveryOutcome, Event};
-use crate::domain::channel::{ChannelKind, ChannelSettings, Class, GivenSettings, Maker};
-use crate::domain::ids::{ChannelId, DeliveryNumber, write_uuid};
+use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
+use crate::domain::ids::{ChannelId, write_uuid};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Channel, ChannelName};
 use crate::engine::Handle;
@@ -19,11 +17,9 @@ use crate::engine::Tried;
 use crate::engine::command::{Command, NewChannel, Outcome};
 use crate::http::api::check_fields::{Document, FieldError, Problem};
 use crate::http::api::json::{Object, write_array, write_text};
-use crate::http::reply::{self, Fault, Reply};
-use crate::store::StoreError;
-
-/// How long whoever asked for a test waits. The slowest kinds give up after 60 s.
-const TEST_TIME: Duration = Duration::from_secs(75);
+use crate::manage::channel::TEST_TIME;
+use crate::manage::delivery::last_delivered;
+use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &OwnCall<'_>) -> Result<Reply, Fault> {
     let (handle, project) = (call.handle().clone(), call.caller.project);
@@ -64,7 +60,7 @@ pub(super) async fn change(mut call: OwnCall<'_>, uuid: Uuid) -> Result<Reply, F
         return Err(Fault::BadRequest(format!("the channel is of kind {kind} and stays so; make another channel").into()));
     }
     let settings = settings.map(GivenSettings::new);
-    let channel = changed(&call, Command::SetChannel { channel: channel.id, name, settings, maker: Some(Maker::Api) }).await?;
+    let channel = changed(&call, Command::SetChannel { channel: channel.id, name, settings, maker: Maker::Api }).await?;
     shown(&call, channel).await
 }
 
@@ -163,18 +159,6 @@ async fn shown(call: &OwnCall<'_>, channel: Arc<Channel>) -> Result<Reply, Fault
         Ok(out)
     });
     Ok(reply::json(body.await?))
-}
-
-/// When something was last delivered to each of these channels, as far as the log goes back.
-fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Moment>, StoreError> {
-    // Nothing is ever delivered to a group.
-    let wanted = channels.iter().filter(|channel| channel.settings.kind().class != Class::Group);
-    let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
-    let most = missing.borrow().len();
-    let newest = handle.deliveries(DeliveryNumber(u64::MAX), most, |delivery| {
-        delivery.outcome == DeliveryOutcome::Delivered && missing.borrow_mut().remove(&delivery.channel)
-    })?;
-    Ok(newest.into_iter().map(|delivery| (delivery.channel, delivery.finished)).collect())
 }
 
 fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &BTreeMap<ChannelId, Moment>) {

@@ -13,8 +13,8 @@ use crate::engine::Handle;
 use crate::engine::state::State;
 use crate::http::api::flips::number;
 use crate::http::api::json::{Object, write_array, write_display, write_text};
-use crate::http::reply::{self, Fault, Reply};
-use crate::http::request;
+use crate::wire::reply::{self, Fault, Reply};
+use crate::wire::request;
 
 /// How many a list has unless it is asked for more.
 const USUAL: usize = 50;

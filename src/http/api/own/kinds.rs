@@ -3,7 +3,7 @@
 use super::OwnCall;
 use crate::domain::channel::{ChannelKind, Class, Field, Form, Need};
 use crate::http::api::json::{Object, write_array, write_text};
-use crate::http::reply::{self, Fault, Reply};
+use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &OwnCall<'_>) -> Result<Reply, Fault> {
     Ok(reply::json(call.door.outgoing.whole(false, || Ok(written())).await?))

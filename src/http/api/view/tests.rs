@@ -157,6 +157,7 @@ fn pings_show_what_was_logged() {
         rid: (n < 3).then(|| Uuid::from_u128(0xe)),
         exit: None,
         body_len,
+        sharers: 0,
     };
     let done = NOON.plus_micros(1_005_000);
     let pings = [ping(3, Kind::Log, done, 0), ping(2, Kind::Fail, done, 5), ping(1, Kind::Start, NOON, 0)];

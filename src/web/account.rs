@@ -1,0 +1,249 @@
+//! One's own account: name, how pages look, password, sessions.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::answer::{Done, Html};
+use super::error::Trouble;
+use super::form::Form;
+use super::frame::Frame;
+use super::notice::Notice;
+use super::route::Page;
+use super::settings::asks_password;
+use super::sign_in::is_confirmed;
+use super::visit::Visit;
+use super::when::When;
+use crate::domain::ids::SessionId;
+use crate::domain::timezone::Timezone;
+use crate::domain::user::session::Session;
+use crate::domain::user::taste::{By, ListTaste, Order};
+use crate::domain::user::{Password, Taste, Theme, User, UserName};
+use crate::engine::command::user::{Closing, UserChanges, UserRefusal};
+use crate::manage::{self, ManageError};
+use crate::wire::reply::Fault;
+
+#[derive(Template)]
+#[template(path = "account.html", config = "src/web/askama.toml")]
+struct Account {
+    frame: Frame,
+    own: String,
+    name: String,
+    name_is_wrong: Option<String>,
+    zone: String,
+    zone_is_wrong: Option<String>,
+    themes: [(&'static str, bool); 3],
+    shortcuts: bool,
+    orders: Vec<(String, &'static str, bool)>,
+    sizes: [(usize, bool); 3],
+    totp: String,
+    /// How many codes for a lost app are left; `None`: there is no second factor.
+    recovery_codes: Option<usize>,
+    asks_password: bool,
+    password_is_wrong: Option<&'static str>,
+    has_password: bool,
+    sessions: Vec<SessionRow>,
+}
+
+struct SessionRow {
+    id: u64,
+    browser: String,
+    address: IpAddr,
+    seen: When,
+    is_this: bool,
+}
+
+/// What is wrong with what was typed, and what it was.
+#[derive(Default)]
+struct Wrong {
+    name: Option<(String, String)>,
+    zone: Option<(String, String)>,
+    password: Option<&'static str>,
+}
+
+/// The page.
+pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
+    Ok(page(visit, Wrong::default())?.into())
+}
+
+/// Whose account it is, and the session.
+pub(super) fn whose(visit: &Visit) -> Result<(&Arc<User>, Option<SessionId>), Trouble> {
+    let text = "This server runs without sign-in, so nobody has an account. Start it with --auth password to give people accounts.";
+    let person = visit.viewer.person.as_ref().ok_or_else(|| Trouble::new(Fault::NotFound, "No accounts", text))?;
+    Ok((&person.user, person.session.as_ref().map(|session| session.id)))
+}
+
+fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
+    let (user, this) = whose(visit)?;
+    let is_refused = wrong.name.is_some() || wrong.zone.is_some() || wrong.password.is_some();
+    let (name, name_is_wrong) = wrong.name.unzip();
+    let (zone, zone_is_wrong) = wrong.zone.unzip();
+    let mut sessions: Vec<_> = visit.handle().state().users.sessions_of(user.id, visit.now).cloned().collect();
+    sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.seen)));
+    let account = Account {
+        frame: visit.frame("Account"),
+        own: visit.link(&Page::Account()),
+        name: name.unwrap_or_else(|| user.name.as_str().into()),
+        name_is_wrong,
+        zone: zone.unwrap_or_else(|| visit.viewer.zone.name().into()),
+        zone_is_wrong,
+        themes: Theme::ALL.map(|theme| (theme.name(), theme == user.taste.theme)),
+        shortcuts: user.taste.shortcuts,
+        orders: orders(user.taste.list.order),
+        sizes: ListTaste::SIZES.map(|size| (size, size == user.taste.list.rows)),
+        totp: visit.link(&Page::AccountTotp()),
+        recovery_codes: user.second.as_ref().map(|second| second.recovery.len()),
+        asks_password: asks_password(visit),
+        password_is_wrong: wrong.password,
+        has_password: user.password.is_some(),
+        sessions: sessions.iter().map(|session| row(visit, session, this)).collect(),
+    };
+    let html = Html::of(&account);
+    Ok(if is_refused { html.refused() } else { html })
+}
+
+/// What lists may be sorted by: value, words, whether it is so.
+fn orders(chosen: Order) -> Vec<(String, &'static str, bool)> {
+    let words = |by| match by {
+        By::Status => "the most urgent first",
+        By::Name => "name",
+        By::Last => "last ping",
+        By::Next => "next ping",
+        By::Created => "the oldest first",
+    };
+    let mut orders: Vec<_> = By::ALL.map(|by| Order { by, is_reversed: false }).into();
+    // The opposite of one is chosen in the list itself, and stays.
+    orders.extend(Some(chosen).filter(|order| order.is_reversed));
+    let words = |order: Order| if order.is_reversed { "as in the list now" } else { words(order.by) };
+    orders.into_iter().map(|order| (order.name(), words(order), order == chosen)).collect()
+}
+
+/// How lists are to be shown, as far as a form says it.
+fn list_taste(typed: &Form, before: ListTaste) -> ListTaste {
+    let order = Order::parse(typed.get("sort")).unwrap_or(before.order);
+    ListTaste { order, rows: ListTaste::parse_rows(typed.get("rows")).unwrap_or(before.rows) }
+}
+
+/// Remembers how a list was sorted and how many rows it had.
+pub(super) async fn remember(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
+    let (user, by) = whose(visit)?;
+    let list = list_taste(typed, user.taste.list);
+    if list != user.taste.list {
+        let taste = Some(Taste { list, ..user.taste.clone() });
+        manage::user::set(visit.handle(), user.id, UserChanges { taste, ..UserChanges::default() }, by).await?;
+    }
+    Ok(Done::Go(Page::Account(), Notice::of("saved")))
+}
+
+fn row(visit: &Visit, session: &Session, this: Option<SessionId>) -> SessionRow {
+    SessionRow {
+        id: session.id.0,
+        browser: browser(&session.agent),
+        address: session.address,
+        seen: When::of(session.seen, &visit.times()),
+        is_this: this == Some(session.id),
+    }
+}
+
+/// What people call a browser, as far as its own name for itself says.
+fn browser(agent: &str) -> String {
+    let first = |words: &[(&str, &'static str)]| words.iter().find(|(part, _)| agent.contains(part)).map(|(_, word)| *word);
+    let name = first(&[("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari")]);
+    let system = first(&[
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    ]);
+    match (name, system) {
+        (Some(name), Some(system)) => format!("{name} on {system}"),
+        (Some(name), None) => name.into(),
+        (None, _) if agent.is_empty() => "unknown browser".into(),
+        (None, _) => agent.chars().take(40).collect(),
+    }
+}
+
+/// Saves name, zone and looks.
+pub(super) async fn save(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
+    let (user, by) = whose(visit)?;
+    let (name, zone) = (typed.get("name"), typed.get("zone").trim());
+    let parsed = (UserName::parse(name), Timezone::parse(zone));
+    let theme = Theme::parse(typed.get("theme")).unwrap_or(user.taste.theme);
+    let shortcuts = typed.has("shortcuts");
+    let (Ok(good_name), Ok(good_zone)) = parsed else {
+        let wrong = Wrong {
+            name: parsed.0.err().map(|reason| (name.into(), reason.into())),
+            zone: parsed.1.err().map(|error| (zone.into(), error.to_string())),
+            ..Wrong::default()
+        };
+        return Ok(page(visit, wrong)?.into());
+    };
+    let taste = Taste { zone: Some(good_zone), theme, shortcuts, list: list_taste(typed, user.taste.list) };
+    let changes = UserChanges { name: Some(good_name), taste: Some(taste), ..UserChanges::default() };
+    match manage::user::set(visit.handle(), user.id, changes, by).await {
+        Err(error @ ManageError::User(UserRefusal::NameTaken)) => {
+            let wrong = Wrong { name: Some((name.into(), error.to_string())), ..Wrong::default() };
+            Ok(page(visit, wrong)?.into())
+        }
+        done => done.map(|_| Done::Go(Page::Account(), Notice::of("saved"))).map_err(Trouble::from),
+    }
+}
+
+/// Sets another password.
+pub(super) async fn set_password(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
+    let (user, by) = whose(visit)?;
+    let refused = |reason| Ok(page(visit, Wrong { password: Some(reason), ..Wrong::default() })?.into());
+    let password = match Password::parse(typed.get("new"), &user.name) {
+        Ok(password) => password,
+        Err(reason) => return refused(reason),
+    };
+    if !is_confirmed(visit, typed.get("password")).await? {
+        return refused("the password that you have now is another one");
+    }
+    let password = Some(visit.site.hashing.hash(password).await?);
+    manage::user::set(visit.handle(), user.id, UserChanges { password, ..UserChanges::default() }, by).await?;
+    tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "changed their password");
+    Ok(Done::Go(Page::Account(), Notice::of("password")))
+}
+
+/// Ends one session, or all but this one.
+pub(super) async fn sign_out(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
+    let (user, this) = whose(visit)?;
+    let which = match typed.get("session").parse() {
+        Ok(id) => Closing::One(SessionId(id)),
+        Err(_) => this.map_or(Closing::All, Closing::AllBut),
+    };
+    manage::user::sign_out(visit.handle(), user.id, which).await?;
+    Ok(Done::Go(Page::Account(), Notice::of("signed-out")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_called_what_people_call_them() {
+        for (agent, wanted) in [
+            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Safari/537.36 Edg/150.0",
+                "Edge on Windows",
+            ),
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 (KHTML, like Gecko) Version/19 Safari/604.1",
+                "Safari on iPhone",
+            ),
+            (
+                "Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0 Mobile Safari/537.36",
+                "Chrome on Android",
+            ),
+            ("curl/8.5.0", "curl/8.5.0"),
+            ("", "unknown browser"),
+        ] {
+            assert_eq!(browser(agent), wanted, "{agent}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Where a check is pinged: what pages show to be pasted into jobs.
+
+use uuid::Uuid;
+
+use super::Site;
+use crate::domain::ids::ProjectId;
+use crate::domain::project::Secret;
+use crate::domain::text::Slug;
+use crate::wire::route::{Action, PingPath, Route};
+
+impl Site {
+    /// The ping URL of a check by its UUID.
+    pub(crate) fn ping_url(&self, check: Uuid) -> String {
+        self.url(&Route::Ping(PingPath::Uuid(check, Action::Success)))
+    }
+
+    /// The ping URL by its slug, if the check has one, no other check of the project has it too, and the project has a ping key.
+    pub(crate) fn slug_url(&self, project: ProjectId, slug: &Slug) -> Option<String> {
+        let state = self.handle.state();
+        if slug.is_empty() || state.checks_by_slug(project, slug).len() != 1 {
+            return None;
+        }
+        let keys = state.project(project)?.keys().filter_map(|id| state.key(id));
+        let key = keys.filter_map(|key| match &key.secret {
+            Secret::Ping(key) => Some(key.clone()),
+            _ => None,
+        });
+        Some(self.url(&Route::Ping(PingPath::Slug(key.last()?, slug.clone(), Action::Success))))
+    }
+
+    /// The mail address of a check, if mail is taken.
+    pub(crate) fn mail_address(&self, check: Uuid) -> Option<String> {
+        self.config.mail_domain.as_ref().map(|domain| format!("{check}@{domain}"))
+    }
+
+    fn url(&self, route: &Route) -> String {
+        let mut url = self.base_url.as_str().to_owned();
+        route.write(&mut url);
+        url
+    }
+}

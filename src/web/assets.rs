@@ -1,0 +1,145 @@
+//! The files that pages load: all in the program, under one name that changes whenever one of them does.
+
+use std::fmt;
+use std::io::Write as _;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sha2::{Digest as _, Sha256};
+
+/// A file.
+#[derive(PartialEq, Eq)]
+pub(crate) struct File {
+    name: &'static str,
+    /// Its content type.
+    pub(super) kind: &'static str,
+    /// Its content.
+    content: &'static [u8],
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Makes the table of files from their names and content types.
+macro_rules! files {
+    ($($name:literal $kind:expr;)*) => {
+        /// Every file of `static`.
+        const FILES: &[File] = &[$(File { name: $name, kind: $kind, content: include_bytes!(concat!("static/", $name)) }),*];
+    };
+}
+
+const CSS: &str = "text/css; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const JS: &str = "text/javascript; charset=utf-8";
+
+files! {
+    "app.css" CSS;
+    "app.js" JS;
+    "check.css" CSS;
+    "check.js" JS;
+    "favicon-down.svg" SVG;
+    "favicon-late.svg" SVG;
+    "favicon-off.svg" SVG;
+    "favicon-up.svg" SVG;
+    "form.js" JS;
+    "list.js" JS;
+    "live.js" JS;
+    "manifest.webmanifest" "application/manifest+json";
+    "menu.js" JS;
+    "rows.js" JS;
+    "sign-in.js" JS;
+    "swap.js" JS;
+    "time.js" JS;
+}
+
+/// The directory of the files in URLs, without a slash at its beginning and with one at its end.
+static DIRECTORY: LazyLock<String> = LazyLock::new(|| {
+    let mut all = Sha256::new();
+    for file in FILES {
+        all.update(file.name);
+        all.update(file.content);
+    }
+    let hash = all.finalize().iter().take(4).fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
+    format!("static/{hash}/")
+});
+
+/// The files as they are sent, and the same for whoever takes gzip; made once.
+static SENT: LazyLock<Vec<(Bytes, Bytes)>> = LazyLock::new(|| {
+    let sent = |file: &File| {
+        let content = if file.kind == JS { lean(file.content) } else { Bytes::from_static(file.content) };
+        let zipped = zipped(&content, Compression::best());
+        (content, zipped.into())
+    };
+    FILES.iter().map(sent).collect()
+});
+
+/// A script without the lines and the indentation that are for those who read it. No text in a script goes on in another line: a test of
+/// this file checks it.
+fn lean(script: &[u8]) -> Bytes {
+    let lines = script.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"//")).collect();
+    lines.join(&b"\n"[..]).into()
+}
+
+/// The file of a path, which has no slash at its beginning.
+pub(super) fn find(path: &str) -> Option<&'static File> {
+    let name = path.strip_prefix(DIRECTORY.as_str())?;
+    FILES.iter().find(|file| file.name == name)
+}
+
+/// The path of a file, without a slash at its beginning.
+pub(super) fn path(name: &str) -> String {
+    format!("{}{name}", *DIRECTORY)
+}
+
+impl File {
+    /// Its content, and the same for whoever takes gzip.
+    pub(super) fn sent(&self) -> (Bytes, Bytes) {
+        let at = FILES.iter().position(|file| file == self);
+        at.and_then(|at| SENT.get(at)).cloned().unwrap_or_default()
+    }
+}
+
+/// Bytes in gzip (RFC 1952).
+pub(super) fn zipped(bytes: &[u8], level: Compression) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), level);
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_in_the_table_and_found_by_its_path_alone() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/static");
+        let mut names: Vec<_> =
+            std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(FILES.iter().map(|file| file.name).collect::<Vec<_>>(), names);
+        for file in FILES {
+            assert_eq!(find(&path(file.name)), Some(file));
+            let mut content = Vec::new();
+            let (sent, zipped) = file.sent();
+            flate2::read::GzDecoder::new(&*zipped).read_to_end(&mut content).unwrap();
+            assert_eq!(content, sent, "{}", file.name);
+            let is_script = file.name.ends_with(".js");
+            assert_eq!(sent == file.content, !is_script, "{}", file.name);
+            let text = std::str::from_utf8(file.content).unwrap();
+            let goes_on = |line: &&str| line.matches('`').count() % 2 == 1 || line.ends_with('\\');
+            assert_eq!(text.lines().find(goes_on).filter(|_| is_script), None, "{}", file.name);
+        }
+        for path in ["static/app.css", "static/00000000/app.css", "static//app.css", "app.css"] {
+            assert_eq!(find(path), None, "{path}");
+        }
+    }
+}

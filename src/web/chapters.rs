@@ -1,0 +1,179 @@
+//! `/docs/`: the chapters of the documentation as pages, for everybody.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use askama::Template;
+use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+use super::answer::{Done, Html};
+use super::error::Trouble;
+use super::frame::Frame;
+use super::route::{Link, Page};
+use super::visit::Visit;
+use crate::docs::{CHAPTERS, Chapter};
+use crate::wire::request::BaseUrl;
+
+#[derive(Template)]
+#[template(path = "chapters.html", config = "src/web/askama.toml")]
+struct Contents {
+    frame: Frame,
+    chapters: &'static [Chapter],
+}
+
+#[derive(Template)]
+#[template(path = "chapter.html", config = "src/web/askama.toml")]
+struct OnePage {
+    frame: Frame,
+    chapters: &'static [Chapter],
+    chapter: &'static Chapter,
+    sections: Vec<Section>,
+    text: Written,
+}
+
+/// A section of a chapter.
+struct Section {
+    id: String,
+    title: String,
+}
+
+/// What this room has written of a chapter. The chapters are a part of the program, and what looks like HTML in them is text.
+struct Written(String);
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl askama::filters::HtmlSafe for Written {}
+
+/// The chapters as they were parsed; once.
+static PARSED: LazyLock<Vec<Vec<Event<'static>>>> = LazyLock::new(|| CHAPTERS.iter().map(|chapter| parsed(chapter.text)).collect());
+
+/// The list of chapters.
+pub(super) fn show_all(visit: &Visit) -> Result<Done, Trouble> {
+    Ok(Html::of(&Contents { frame: visit.frame("Documentation"), chapters: CHAPTERS }).into())
+}
+
+/// A chapter.
+pub(super) fn show(visit: &Visit, chapter: &'static Chapter) -> Result<Done, Trouble> {
+    let at = CHAPTERS.iter().position(|one| one == chapter);
+    let events = at.and_then(|at| PARSED.get(at)).map(Vec::as_slice).unwrap_or_default();
+    let (text, frame) = (written(events, visit.base_url()), visit.frame(chapter.title));
+    Ok(Html::of(&OnePage { frame, chapters: CHAPTERS, chapter, sections: sections(events), text }).into())
+}
+
+/// What a chapter says, with a name for each heading, without styles of its own, and with what looks like HTML as text.
+fn parsed(text: &'static str) -> Vec<Event<'static>> {
+    let mut events: Vec<_> = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH).collect();
+    for at in 0..events.len() {
+        let id = matches!(events.get(at), Some(Event::Start(Tag::Heading { .. }))).then(|| id_of(&title_at(&events, at)));
+        let Some(event) = events.get_mut(at) else { break };
+        match event {
+            Event::Start(Tag::Heading { id: own, .. }) => *own = id.map(CowStr::from),
+            Event::Start(Tag::Table(columns)) => columns.fill(Alignment::None),
+            Event::Html(html) | Event::InlineHtml(html) => *event = Event::Text(html.clone()),
+            _ => {}
+        }
+    }
+    events
+}
+
+/// The words of the heading that begins there.
+fn title_at(events: &[Event<'_>], at: usize) -> String {
+    let within = events.iter().skip(at).take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+    let words = within.filter_map(|event| match event {
+        Event::Text(text) | Event::Code(text) => Some(&**text),
+        _ => None,
+    });
+    words.collect()
+}
+
+/// The name of a heading in URLs, as it is made wherever the files are read.
+fn id_of(title: &str) -> String {
+    let kept = title.to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn sections(events: &[Event<'_>]) -> Vec<Section> {
+    let heading = |(at, event): (usize, &Event<'_>)| match event {
+        Event::Start(Tag::Heading { level: HeadingLevel::H2, id: Some(id), .. }) => {
+            Some(Section { id: id.to_string(), title: title_at(events, at) })
+        }
+        _ => None,
+    };
+    events.iter().enumerate().filter_map(heading).collect()
+}
+
+/// Writes a chapter. Links between files lead to pages; what lies elsewhere in the repository is named, and no link.
+fn written(events: &[Event<'static>], base: &BaseUrl) -> Written {
+    let mut is_left_out = false;
+    let events = events.iter().filter_map(|event| match event {
+        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+            let url = target(dest_url, base);
+            is_left_out = url.is_none();
+            let url = url?.into();
+            Some(Event::Start(Tag::Link { link_type: *link_type, dest_url: url, title: title.clone(), id: id.clone() }))
+        }
+        // Of a picture, which lies elsewhere, its words are left.
+        Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
+        Event::End(TagEnd::Link) => (!std::mem::take(&mut is_left_out)).then(|| event.clone()),
+        _ => Some(event.clone()),
+    });
+    let mut text = String::new();
+    html::push_html(&mut text, events);
+    // A table may be wider than a phone.
+    Written(text.replace("<table>", "<div class=\"wide\" tabindex=\"0\"><table>").replace("</table>", "</table></div>"))
+}
+
+/// Where a link of a chapter leads.
+fn target(url: &str, base: &BaseUrl) -> Option<String> {
+    if url.starts_with('#') || url.starts_with("https://") {
+        return Some(url.to_owned());
+    }
+    let (file, place) = url.split_once('#').map_or((url, String::new()), |(file, place)| (file, format!("#{place}")));
+    let slug = file.strip_suffix(".md")?;
+    let chapter = CHAPTERS.iter().find(|chapter| chapter.slug == slug)?;
+    Some(format!("{}{place}", Link { base, page: &Page::Chapter(chapter) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(chapter: &Chapter) -> String {
+        written(&parsed(chapter.text), &"http://h/sub".parse().unwrap()).0
+    }
+
+    #[test]
+    fn chapters_say_nothing_in_html_of_their_own() {
+        for chapter in CHAPTERS {
+            let text = page(chapter);
+            assert!(text.starts_with("<h1 id=\""), "{}", chapter.slug);
+            for bad in ["<script", " style=", "<img", "javascript:", ".md\"", ".md#"] {
+                assert!(!text.contains(bad), "{} says {bad}", chapter.slug);
+            }
+        }
+        assert_eq!(
+            written(&parsed("a <b onclick=x>b</b>\n\n<script>1</script>\n"), &"http://h".parse().unwrap()).0.matches("&lt;").count(),
+            4
+        );
+    }
+
+    #[test]
+    fn links_within_the_chapters_lead_to_headings_that_are_there() {
+        let pages: Vec<_> = CHAPTERS.iter().map(|chapter| (chapter.slug, page(chapter))).collect();
+        let mut links = 0;
+        for (slug, text) in &pages {
+            for url in text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).filter(|url| !url.starts_with("https://")) {
+                let (path, place) = url.split_once('#').unwrap_or((url, ""));
+                let to = path.strip_prefix("/sub/docs/").map_or(*slug, |path| path.trim_end_matches('/'));
+                let (_, there) = pages.iter().find(|(slug, _)| *slug == to).unwrap_or_else(|| panic!("{slug}: {url}"));
+                assert!(place.is_empty() || there.contains(&format!("id=\"{place}\"")), "{slug}: {url}");
+                links += 1;
+            }
+        }
+        assert!(links > 10, "{links}");
+    }
+}

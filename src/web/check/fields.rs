@@ -1,0 +1,404 @@
+//! What the form of a check holds: made from settings, read from what a browser sends, and turned into an edit by the rules of the API.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::check::Settings;
+use crate::domain::edit::{ChannelChoice, Edit};
+use crate::domain::schedule::{Kind, Schedule};
+use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags, TextError};
+use crate::domain::timezone::Timezone;
+use crate::web::visit::Query;
+
+/// The name in forms of the field for a check that it depends on; it stands there several times.
+pub(crate) const PARENTS: &str = "parent";
+
+/// What a check is expected by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expects {
+    /// A ping every so often.
+    Period,
+    /// Pings at the moments of a cron expression.
+    Cron,
+    /// Pings at the moments of OnCalendar expressions.
+    OnCalendar,
+}
+
+/// Units of lengths of time: name in forms, name for people, seconds.
+pub(crate) const UNITS: [(&str, &str, u64); 4] = [("d", "days", 86_400), ("h", "hours", 3_600), ("min", "min", 60), ("s", "s", 1)];
+
+/// A length of time as it is typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Length {
+    /// How many.
+    pub(crate) number: String,
+    /// Of which unit: the name in forms.
+    pub(crate) unit: String,
+}
+
+/// The fields, as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields of `Settings`")]
+pub(crate) struct Fields {
+    pub(crate) name: String,
+    pub(crate) slug: String,
+    pub(crate) tags: String,
+    pub(crate) desc: String,
+    pub(crate) expects: Expects,
+    pub(crate) period: Length,
+    pub(crate) cron: String,
+    pub(crate) oncalendar: String,
+    pub(crate) tz: String,
+    pub(crate) grace: Length,
+    /// The UUIDs of its channels.
+    pub(crate) channels: Vec<String>,
+    pub(crate) manual_resume: bool,
+    pub(crate) post_only: bool,
+    pub(crate) start_kw: String,
+    pub(crate) success_kw: String,
+    pub(crate) failure_kw: String,
+    pub(crate) filter_subject: bool,
+    pub(crate) filter_body: bool,
+    pub(crate) filter_http_body: bool,
+    pub(crate) default_fail: bool,
+    pub(crate) after: String,
+    /// What the checks are called that it depends on.
+    pub(crate) parents: Vec<String>,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wrong {
+    /// Its name in the form.
+    pub(crate) field: &'static str,
+    /// What people call it.
+    pub(crate) label: &'static str,
+    /// What is wrong and what could stand there.
+    pub(crate) text: String,
+}
+
+impl Expects {
+    /// Its name in the form.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Period => "period",
+            Self::Cron => "cron",
+            Self::OnCalendar => "oncalendar",
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
+            "cron" => Self::Cron,
+            "oncalendar" => Self::OnCalendar,
+            _ => Self::Period,
+        }
+    }
+}
+
+impl Length {
+    /// In the largest unit that divides it.
+    fn of(seconds: i64) -> Self {
+        let seconds = seconds.unsigned_abs();
+        let (unit, size) = UNITS.iter().find(|(.., size)| seconds.is_multiple_of(*size)).map_or(("s", 1), |(unit, _, size)| (*unit, *size));
+        Self { number: (seconds / size).to_string(), unit: unit.into() }
+    }
+
+    fn read(query: &Query, number: &str, unit: &str) -> Self {
+        Self { number: query.get(number).trim().into(), unit: query.get(unit).into() }
+    }
+
+    /// What was typed, as seconds; or what is wrong with it.
+    pub(crate) fn seconds(&self) -> Result<Seconds, String> {
+        let (.., size) = UNITS.iter().find(|(unit, ..)| *unit == self.unit).ok_or("Choose a unit.")?;
+        let number: u64 = self.number.parse().map_err(|_| "Give a whole number.")?;
+        let seconds = i64::try_from(number.saturating_mul(*size)).unwrap_or(i64::MAX);
+        Seconds::parse(seconds).map_err(|_| "Between 1 minute and 365 days.".into())
+    }
+}
+
+impl Fields {
+    /// Those of a check with these settings; its channels by their UUIDs, its parents by what they are called.
+    pub(crate) fn of(settings: &Settings, channels: Vec<String>, parents: Vec<String>) -> Self {
+        let text = |kind: Kind| {
+            let schedule = settings.schedule.as_ref().filter(|schedule| schedule.kind() == kind);
+            schedule.map_or_else(String::new, |schedule| schedule.text().to_owned())
+        };
+        Self {
+            name: settings.name.as_str().into(),
+            slug: settings.slug.as_str().into(),
+            tags: settings.tags.as_str().into(),
+            desc: settings.desc.as_str().into(),
+            expects: match settings.schedule.as_ref().map(|schedule| schedule.kind()) {
+                None => Expects::Period,
+                Some(Kind::Cron) => Expects::Cron,
+                Some(Kind::OnCalendar) => Expects::OnCalendar,
+            },
+            period: Length::of(settings.timeout.get()),
+            cron: text(Kind::Cron),
+            oncalendar: text(Kind::OnCalendar),
+            tz: settings.tz.name().into(),
+            grace: Length::of(settings.grace.get()),
+            channels,
+            manual_resume: settings.manual_resume,
+            post_only: settings.post_only,
+            start_kw: settings.start_kw.as_str().into(),
+            success_kw: settings.success_kw.as_str().into(),
+            failure_kw: settings.failure_kw.as_str().into(),
+            filter_subject: settings.filters.subject,
+            filter_body: settings.filters.body,
+            filter_http_body: settings.filters.http_body,
+            default_fail: settings.filters.default_fail,
+            after: settings.after.get().to_string(),
+            parents,
+        }
+    }
+
+    /// Those that a form sends. Browsers end lines with CR LF, and what a box does not say is no.
+    pub(crate) fn read(query: &Query) -> Self {
+        let text = |name: &str| query.get(name).replace("\r\n", "\n");
+        Self {
+            name: text("name"),
+            slug: text("slug").trim().into(),
+            tags: text("tags"),
+            desc: text("desc"),
+            expects: Expects::named(query.get("expects")),
+            period: Length::read(query, "period", "period_unit"),
+            cron: text("cron"),
+            oncalendar: text("oncalendar"),
+            tz: text("tz").trim().into(),
+            grace: Length::read(query, "grace", "grace_unit"),
+            channels: query.all("channel").map(str::to_owned).collect(),
+            manual_resume: query.has("manual_resume"),
+            post_only: query.has("post_only"),
+            start_kw: text("start_kw"),
+            success_kw: text("success_kw"),
+            failure_kw: text("failure_kw"),
+            filter_subject: query.has("filter_subject"),
+            filter_body: query.has("filter_body"),
+            filter_http_body: query.has("filter_http_body"),
+            default_fail: query.has("default_fail"),
+            after: text("after").trim().into(),
+            parents: query.all(PARENTS).map(str::trim).filter(|typed| !typed.is_empty()).map(str::to_owned).collect(),
+        }
+    }
+
+    /// What tells these fields from all others, to notice that a check was changed while somebody edited it.
+    pub(crate) fn digest(&self) -> String {
+        let digest = Sha256::digest(format!("{self:?}"));
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The edit that they ask for, and after how many failures somebody is told; or what is wrong with them. What is stored over a limit of
+    /// today may be saved again as it is.
+    pub(crate) fn edit(&self, stored: &Settings) -> Result<(Edit, Failures), Vec<Wrong>> {
+        let mut wrong = Vec::new();
+        let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
+        let name = ok(&mut wrong, "name", "Name", Name::parse(&self.name).map_err(|_| "At most 100 characters."));
+        let slug = ok(&mut wrong, "slug", "Slug", Slug::parse(&self.slug).map_err(of_slug));
+        let tags = match &stored.tags {
+            stored if kept(&self.tags, stored.as_str()) => Some(stored.clone()),
+            _ => ok(&mut wrong, "tags", "Tags", Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all.")),
+        };
+        let desc = match &stored.desc {
+            stored if kept(&self.desc, stored.as_str()) => Some(stored.clone()),
+            _ => ok(&mut wrong, "desc", "Description", Description::parse(&self.desc).map_err(|_| "At most 16,384 characters.")),
+        };
+        let (timeout, schedule) = self.expected(&mut wrong);
+        let tz = ok(&mut wrong, "tz", "Time zone", Timezone::parse(&self.tz).map_err(|error| sentence(&error.to_string())));
+        let grace = ok(&mut wrong, "grace", "Grace", self.grace.seconds());
+        let mut keywords =
+            |field, label, text: &str| ok(&mut wrong, field, label, Keywords::parse(text).map_err(|_| "At most 200 characters."));
+        let start_kw = keywords("start_kw", "Words that mean a start", &self.start_kw);
+        let success_kw = keywords("success_kw", "Words that mean success", &self.success_kw);
+        let failure_kw = keywords("failure_kw", "Words that mean failure", &self.failure_kw);
+        let after = self.after.parse().map_err(|_| "Give a whole number.".to_owned());
+        let after = after.and_then(|after| Failures::parse(after).map_err(sentence));
+        let after = ok(&mut wrong, "after", "Failures in a row", after);
+        let channels = self.channels.iter().map(|uuid| uuid.as_str().into()).collect();
+        let edit = Edit {
+            name,
+            slug,
+            tags,
+            desc,
+            timeout,
+            grace,
+            schedule,
+            tz,
+            manual_resume: Some(self.manual_resume),
+            post_only: Some(self.post_only),
+            start_kw,
+            success_kw,
+            failure_kw,
+            subject: None,
+            subject_fail: None,
+            filter_subject: Some(self.filter_subject),
+            filter_body: Some(self.filter_body),
+            filter_http_body: Some(self.filter_http_body),
+            filter_default_fail: Some(self.default_fail),
+            channels: Some(ChannelChoice::Listed(channels)),
+        };
+        after.filter(|_| wrong.is_empty()).map(|after| (edit, after)).ok_or(wrong)
+    }
+
+    /// The part of the edit that says when the check is expected; or the first thing that is wrong with it.
+    pub(crate) fn expectation(&self) -> Result<Edit, String> {
+        let mut wrong = Vec::new();
+        let (timeout, schedule) = self.expected(&mut wrong);
+        let tz = Timezone::parse(&self.tz);
+        match wrong.pop() {
+            Some(wrong) => Err(wrong.text),
+            None if self.expects == Expects::Period => Ok(Edit { timeout, ..Edit::default() }),
+            None => Ok(Edit { schedule, tz: Some(tz.map_err(|error| sentence(&error.to_string()))?), ..Edit::default() }),
+        }
+    }
+
+    fn expected(&self, wrong: &mut Vec<Wrong>) -> (Option<Seconds>, Option<Arc<Schedule>>) {
+        let (field, label, text, kind, other) = match self.expects {
+            Expects::Period => return (ok(wrong, "period", "Period", self.period.seconds()), None),
+            Expects::Cron => ("cron", "Cron", &self.cron, Kind::Cron, "This is no cron expression; choose OnCalendar for it."),
+            Expects::OnCalendar => {
+                ("oncalendar", "OnCalendar", &self.oncalendar, Kind::OnCalendar, "This is a cron expression; choose Cron for it.")
+            }
+        };
+        let schedule = match Schedule::parse(text) {
+            _ if text.trim().is_empty() => Err("Give an expression.".to_owned()),
+            Ok(schedule) if schedule.kind() != kind => Err(other.to_owned()),
+            Ok(schedule) => Ok(Arc::new(schedule)),
+            Err(error) => Err(sentence(&error.to_string())),
+        };
+        (None, ok(wrong, field, label, schedule))
+    }
+}
+
+/// What a field was read as; what is wrong with it is noted.
+fn ok<T>(wrong: &mut Vec<Wrong>, field: &'static str, label: &'static str, read: Result<T, impl Into<String>>) -> Option<T> {
+    read.map_err(|text| wrong.push(Wrong { field, label, text: text.into() })).ok()
+}
+
+fn of_slug(error: TextError) -> &'static str {
+    match error {
+        TextError::TooLong => "At most 100 characters.",
+        TextError::Pattern => "Only a to z, 0 to 9, hyphens and underscores.",
+    }
+}
+
+/// A text with a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Query {
+        Query(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    const GOOD: [(&str, &str); 11] = [
+        ("name", "Nightly backup"),
+        ("slug", "nightly-backup"),
+        ("tags", "nas prod"),
+        ("desc", "line\r\nline"),
+        ("expects", "cron"),
+        ("cron", "30 3 * * *"),
+        ("tz", "Europe/Riga"),
+        ("grace", "15"),
+        ("grace_unit", "min"),
+        ("after", "1"),
+        ("period_unit", "d"),
+    ];
+
+    #[test]
+    fn a_form_becomes_an_edit() {
+        let (edit, after) = Fields::read(&query(&GOOD)).edit(&Settings::default()).unwrap();
+        let settings = edit.applied(&Settings::default(), None);
+        assert_eq!(
+            (settings.name.as_str(), settings.slug.as_str(), settings.desc.as_str()),
+            ("Nightly backup", "nightly-backup", "line\nline")
+        );
+        assert_eq!((settings.in_words().as_str(), settings.tz.name(), settings.grace.get()), ("every day at 03:30", "Europe/Riga", 900));
+        assert_eq!((settings.manual_resume, settings.timeout, after), (false, Seconds::DAY, Failures::ONE));
+    }
+
+    #[test]
+    fn each_field_says_what_is_wrong_with_it() {
+        let long = "x".repeat(201);
+        for (field, value, text) in [
+            ("name", long.as_str(), "At most 100 characters."),
+            ("slug", "Nightly", "Only a to z, 0 to 9, hyphens and underscores."),
+            ("slug", &long, "At most 100 characters."),
+            ("tags", &"x".repeat(501), "At most 64 tags and 500 characters in all."),
+            ("desc", &"x".repeat(16_385), "At most 16,384 characters."),
+            ("cron", "", "Give an expression."),
+            ("cron", "daily", "This is no cron expression; choose OnCalendar for it."),
+            ("tz", "europe/riga", "Not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC."),
+            ("grace", "0", "Between 1 minute and 365 days."),
+            ("grace", "525601", "Between 1 minute and 365 days."),
+            ("grace", "99999999999999999999", "Give a whole number."),
+            ("grace", "1.5", "Give a whole number."),
+            ("start_kw", &long, "At most 200 characters."),
+            ("success_kw", &long, "At most 200 characters."),
+            ("failure_kw", &long, "At most 200 characters."),
+            ("after", "0", "Give a number of failures from 1 to 100."),
+            ("after", "many", "Give a whole number."),
+        ] {
+            let mut pairs: Vec<_> = GOOD.iter().copied().filter(|(name, _)| *name != field).collect();
+            pairs.push((field, value));
+            let wrong = Fields::read(&query(&pairs)).edit(&Settings::default()).unwrap_err();
+            let told: Vec<_> = wrong.iter().map(|wrong| (wrong.field, wrong.text.as_str())).collect();
+            assert_eq!(told, [(field, text)]);
+        }
+        let all_wrong = Fields::read(&query(&[("slug", "É"), ("expects", "period")])).edit(&Settings::default()).unwrap_err();
+        let fields: Vec<_> = all_wrong.iter().map(|wrong| wrong.field).collect();
+        assert_eq!(fields, ["slug", "period", "tz", "grace", "after"]);
+        let bad = Fields::read(&query(&[("expects", "oncalendar"), ("oncalendar", "30 3 * * *")])).edit(&Settings::default()).unwrap_err();
+        assert_eq!(bad[0].text, "This is a cron expression; choose Cron for it.");
+    }
+
+    #[test]
+    fn what_is_stored_over_a_limit_may_be_saved_again() {
+        let stored =
+            Settings { tags: Tags::stored(&"x".repeat(600)), desc: Description::stored(&"y\r\n".repeat(9_000)), ..Settings::default() };
+        let mut fields = Fields::of(&stored, Vec::new(), Vec::new());
+        fields.desc = fields.desc.replace("\r\n", "\n");
+        let (edit, _) = fields.edit(&stored).unwrap();
+        assert_eq!(edit.applied(&stored, None), stored);
+        fields.tags.push('x');
+        assert_eq!(fields.edit(&stored).unwrap_err()[0].field, "tags");
+    }
+
+    proptest! {
+        /// What a form is filled with is what it is read as, and saving it changes nothing.
+        #[test]
+        fn saving_a_form_as_it_came_changes_nothing(
+            name in "[a-z <>\"&é]{0,20}", tags in "[a-z ]{0,20}", desc in "([a-z]{0,5}\n){0,3}", timeout in 60_i64..=31_536_000,
+            grace in 60_i64..=31_536_000, schedule in prop::sample::select(vec!["", "30 3 * * *", "Mon 10:00\nTue 11:00"]), flags in any::<[bool; 6]>(),
+        ) {
+            let settings = Settings {
+                name: Name::parse(&name).unwrap(),
+                tags: Tags::parse(&tags).unwrap(),
+                desc: Description::parse(&desc).unwrap(),
+                timeout: Seconds::parse(timeout).unwrap(),
+                grace: Seconds::parse(grace).unwrap(),
+                schedule: Schedule::parse(schedule).ok().map(Arc::new),
+                manual_resume: flags[0],
+                post_only: flags[1],
+                filters: crate::domain::check::Filters { subject: flags[2], body: flags[3], http_body: flags[4], default_fail: flags[5] },
+                ..Settings::default()
+            };
+            let fields = Fields::of(&settings, Vec::new(), Vec::new());
+            let (edit, after) = fields.edit(&settings).unwrap();
+            prop_assert_eq!(edit.applied(&settings, None), settings.clone());
+            prop_assert_eq!(after, settings.after);
+            prop_assert_eq!(fields.digest(), Fields::of(&settings, Vec::new(), Vec::new()).digest());
+            let other = Settings { manual_resume: !settings.manual_resume, ..settings };
+            prop_assert_ne!(fields.digest(), Fields::of(&other, Vec::new(), Vec::new()).digest());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One ping with what it sent, shown as the text that it is.
+
+use askama::Template;
+
+use super::Top;
+use super::log::{facts, said};
+use crate::domain::check::Check;
+use crate::domain::ping::{Ping, Scheme};
+use crate::domain::words::size;
+use crate::mail::Searchable;
+use crate::web::answer::{Done, Html};
+use crate::web::error::Trouble;
+use crate::web::frame::Frame;
+use crate::web::hostile::{self, Escapes, SHOWN_BYTES, Shown};
+use crate::web::route::Page;
+use crate::web::visit::Visit;
+
+#[derive(Template)]
+#[template(path = "ping.html", config = "src/web/askama.toml")]
+struct OnePing {
+    frame: Frame,
+    top: Top,
+    n: u64,
+    pill: &'static str,
+    word: String,
+    facts: Vec<(&'static str, String)>,
+    log: String,
+    earlier: Option<String>,
+    later: Option<String>,
+    content: Option<Content>,
+}
+
+/// What a ping sent.
+struct Content {
+    size: String,
+    download: String,
+    /// Of a mail: its subject.
+    subject: Option<String>,
+    /// Of a mail: whether its source is shown, and where the other is.
+    source: Option<(bool, String)>,
+    shown: Shown,
+    /// Where all of it is shown.
+    all: String,
+    /// Where escape sequences are shown.
+    escapes: String,
+}
+
+/// The page.
+pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
+    let (check, ping) = found(visit)?;
+    let body = visit.handle().body(check, ping.n)?.filter(|body| !body.is_empty());
+    let (pill, word) = said(&ping);
+    let mut facts = facts(visit, check, &ping);
+    if ping.body_len == 0 {
+        facts.push(("Body", "none".into()));
+    }
+    let (oldest, newest) = (visit.handle().first_kept_ping(check), check.state.n_pings);
+    let at = |n: u64| visit.link(&Page::Ping(check.uuid, n));
+    let page = OnePing {
+        frame: visit.frame(format!("Ping {} of {}", ping.n, crate::channel::words::name(&check.settings))),
+        top: Top::of(visit)?,
+        n: ping.n,
+        pill,
+        word,
+        facts,
+        log: format!("{}#ping-{}", visit.link(&Page::Log(check.uuid)), ping.n),
+        earlier: (ping.n > oldest).then(|| at(ping.n - 1)),
+        later: (ping.n < newest).then(|| at(ping.n + 1)),
+        content: body.map(|body| content(visit, check, &ping, &body)),
+    };
+    Ok(Html::of(&page).into())
+}
+
+/// What a ping sent, for a browser to keep.
+pub(crate) fn body(visit: &Visit) -> Result<Done, Trouble> {
+    let (check, ping) = found(visit)?;
+    let body = visit.handle().body(check, ping.n)?.ok_or_else(Trouble::nothing_here)?;
+    let kind = if ping.origin.scheme == Scheme::Email { "eml" } else { "txt" };
+    Ok(Done::Download { name: format!("ping-{}.{kind}", ping.n), content: body })
+}
+
+fn found(visit: &Visit) -> Result<(&Check, Ping), Trouble> {
+    let check = visit.check()?;
+    let (Page::Ping(_, n) | Page::Body(_, n)) = visit.page else { return Err(Trouble::nothing_here()) };
+    let back = check.state.n_pings.checked_sub(n).ok_or_else(Trouble::nothing_here)?;
+    let pings = visit.handle().last_pings(check, back.saturating_add(1))?;
+    let ping = pings.into_iter().rev().find(|ping| ping.n == n);
+    ping.map(|ping| (check, ping)).ok_or_else(Trouble::nothing_here)
+}
+
+fn content(visit: &Visit, check: &Check, ping: &Ping, body: &[u8]) -> Content {
+    let has = |name: &str| visit.query.get(name) == "1";
+    let (all, shows_escapes, source) = (has("all"), has("escapes"), has("source"));
+    let escapes = if shows_escapes { Escapes::Shown } else { Escapes::TakenOut };
+    let most = if all { usize::MAX } else { SHOWN_BYTES };
+    let at = |all: bool, escapes: bool, source: bool| {
+        let set = [("all", all), ("escapes", escapes), ("source", source)];
+        let set: Vec<_> = set.iter().filter(|(_, on)| *on).map(|(name, _)| format!("{name}=1")).collect();
+        format!("{}?{}", visit.link(&Page::Ping(check.uuid, ping.n)), set.join("&"))
+    };
+    let mail = (ping.origin.scheme == Scheme::Email).then(|| Searchable::of(body));
+    let subject = mail.as_ref().map(|mail| hostile::line(&mail.subject));
+    let shown = match mail {
+        Some(mail) if !source => hostile::shown(mail.text.as_bytes(), most, escapes),
+        _ => hostile::shown(body, most, escapes),
+    };
+    Content {
+        size: size(body.len() as u64),
+        download: visit.link(&Page::Body(check.uuid, ping.n)),
+        source: subject.is_some().then(|| (source, at(false, shows_escapes, !source))),
+        subject,
+        shown,
+        all: at(true, shows_escapes, source),
+        escapes: at(all, true, source),
+    }
+}

@@ -1,0 +1,121 @@
+//! How long runs took, as marks in a picture of fixed size; the page draws it.
+
+use crate::domain::moment::Moment;
+use crate::domain::words::duration;
+
+/// Width and height of the picture.
+pub(crate) const SIZE: (i64, i64) = (720, 160);
+/// Free space around the marks.
+const MARGIN: i64 = 12;
+/// From how many times the median on a run makes the scale logarithmic.
+const FAR: i64 = 50;
+
+/// A run that was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// When it ended.
+    pub(crate) end: Moment,
+    /// Microseconds that it took; never negative.
+    pub(crate) took: i64,
+    /// Whether it failed.
+    pub(crate) failed: bool,
+}
+
+/// A run in the picture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    pub(crate) x: i64,
+    pub(crate) y: i64,
+    pub(crate) failed: bool,
+}
+
+/// The picture and what is said of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Plot {
+    /// One mark a run, oldest first, from left to right.
+    pub(crate) marks: Vec<Mark>,
+    /// The height of the line of the median.
+    pub(crate) median_y: i64,
+    /// The median in words.
+    pub(crate) median: String,
+    /// What 95 of 100 runs do not exceed, in words.
+    pub(crate) most: String,
+    /// The longest run in words, which is the top of the picture.
+    pub(crate) longest: String,
+    /// Whether the scale is logarithmic.
+    pub(crate) is_logarithmic: bool,
+}
+
+/// The picture of these runs, oldest first; `None`: fewer than two say nothing.
+pub(crate) fn plot(runs: &[Run]) -> Option<Plot> {
+    if runs.len() < 2 {
+        return None;
+    }
+    let mut sorted: Vec<_> = runs.iter().map(|run| run.took).collect();
+    sorted.sort_unstable();
+    let (median, longest) = (*sorted.get(sorted.len() / 2)?, *sorted.last()?);
+    // The nearest rank.
+    let most = *sorted.get((sorted.len() * 95).div_ceil(100) - 1)?;
+    let is_logarithmic = longest > median.saturating_mul(FAR);
+    let height = |took: i64| {
+        let share = match is_logarithmic {
+            true => (took as f64).ln_1p() / (longest as f64).ln_1p(),
+            false => took as f64 / (longest as f64).max(1.0),
+        };
+        SIZE.1 - MARGIN - (share * (SIZE.1 - 2 * MARGIN) as f64).round() as i64
+    };
+    let steps = runs.len() as i64 - 1;
+    let mark = |(at, run): (i64, &Run)| Mark { x: MARGIN + at * (SIZE.0 - 2 * MARGIN) / steps, y: height(run.took), failed: run.failed };
+    Some(Plot {
+        marks: (0..).zip(runs).map(mark).collect(),
+        median_y: height(median),
+        median: duration(median),
+        most: duration(most),
+        longest: duration(longest),
+        is_logarithmic,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::moment::MICROS;
+    use proptest::prelude::*;
+
+    fn runs(seconds: &[i64]) -> Vec<Run> {
+        let run = |(at, seconds): (i64, &i64)| Run { end: Moment::from_secs(at), took: seconds * MICROS, failed: seconds % 2 == 1 };
+        (0..).zip(seconds).map(run).collect()
+    }
+
+    #[test]
+    fn runs_are_drawn_by_their_length() {
+        assert_eq!(plot(&runs(&[])), None);
+        assert_eq!(plot(&runs(&[5])), None);
+        let three = plot(&runs(&[0, 61, 122])).unwrap();
+        let places: Vec<_> = three.marks.iter().map(|mark| (mark.x, mark.y, mark.failed)).collect();
+        assert_eq!(places, [(12, 148, false), (360, 80, true), (708, 12, false)]);
+        assert_eq!((three.median_y, three.is_logarithmic), (80, false));
+        assert_eq!((&*three.median, &*three.most, &*three.longest), ("1 min 1 s", "2 min 2 s", "2 min 2 s"));
+    }
+
+    #[test]
+    fn one_run_that_took_much_longer_does_not_flatten_the_others() {
+        let mut seconds = vec![2; 20];
+        seconds.push(86_400);
+        let plot = plot(&runs(&seconds)).unwrap();
+        assert!(plot.is_logarithmic);
+        assert!(plot.marks[0].y < 100, "{:?}", plot.marks[0]);
+        assert_eq!((&*plot.most, &*plot.longest), ("2 seconds", "1 day"));
+    }
+
+    proptest! {
+        #[test]
+        fn all_marks_lie_within(seconds in prop::collection::vec(prop_oneof![0_i64..100, 0_i64..300_000], 2..1000)) {
+            let plot = plot(&runs(&seconds)).unwrap();
+            prop_assert_eq!(plot.marks.len(), seconds.len());
+            for mark in &plot.marks {
+                prop_assert!((0..=SIZE.0).contains(&mark.x) && (0..=SIZE.1).contains(&mark.y));
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Who is told of a check, and what has come of it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::channel::words;
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
+use crate::domain::check::Check;
+use crate::domain::ids::DeliveryNumber;
+use crate::domain::project::Channel;
+use crate::web::error::Trouble;
+use crate::web::route::Page;
+use crate::web::visit::Visit;
+use crate::web::when::When;
+
+/// Deliveries that are shown.
+const FEW: usize = 5;
+/// Deliveries, of all checks, among which they are looked for: see [limits](crate::docs::limits).
+const LOOKED_AT: usize = 5_000;
+
+/// A channel of the project.
+pub(super) struct Told {
+    pub(super) uuid: String,
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) is_assigned: bool,
+    /// What is wrong with it.
+    pub(super) trouble: Option<&'static str>,
+}
+
+/// What has become of something that was to be told.
+pub(super) struct Sent {
+    /// To whom.
+    pub(super) channel: String,
+    /// What.
+    pub(super) event: &'static str,
+    /// How it looks: a status and a word.
+    pub(super) shape: &'static str,
+    pub(super) outcome: &'static str,
+    pub(super) at: When,
+    /// Why it was not delivered.
+    pub(super) reason: String,
+}
+
+/// The channels of the project, the assigned ones first.
+pub(super) fn channels(visit: &Visit, check: &Check) -> Vec<Told> {
+    let channels: Vec<Arc<Channel>> = match visit.handle().state().project(check.project) {
+        Some(project) => project.channels.values().cloned().collect(),
+        None => Vec::new(),
+    };
+    let told = |channel: &Arc<Channel>| Told {
+        uuid: channel.uuid.to_string(),
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        is_assigned: check.settings.channels.contains(&channel.id),
+        trouble: match (&channel.health.disabled, &channel.health.failing) {
+            (Some(_), _) => Some("disabled"),
+            (None, Some(_)) => Some("failing"),
+            (None, None) => None,
+        },
+    };
+    let mut told: Vec<_> = channels.iter().map(told).collect();
+    told.sort_by_key(|channel| !channel.is_assigned);
+    told
+}
+
+/// What was told of the check last, as far as that is not long ago.
+pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trouble> {
+    let looked_at = Cell::new(0);
+    let is_wanted = |delivery: &Delivery| {
+        looked_at.set(looked_at.get() + 1);
+        // Beyond that each is taken, so that the search ends.
+        delivery.check == check.id || looked_at.get() > LOOKED_AT
+    };
+    let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), FEW, is_wanted)?;
+    Ok(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| sent(visit, delivery)).collect())
+}
+
+fn sent(visit: &Visit, delivery: Delivery) -> Sent {
+    let (shape, outcome) = match delivery.outcome {
+        DeliveryOutcome::Delivered => ("up", "delivered"),
+        DeliveryOutcome::Failed => ("down", "not delivered"),
+        DeliveryOutcome::Superseded => ("paused", "not true any more"),
+        DeliveryOutcome::Skipped => ("paused", "left out"),
+    };
+    let state = visit.handle().state();
+    let channel = state.channel(delivery.channel).map(|channel| match channel.name.as_str() {
+        "" => channel.settings.kind().title.to_owned(),
+        name => name.to_owned(),
+    });
+    Sent {
+        channel: channel.unwrap_or_else(|| "a deleted integration".into()),
+        event: match delivery.event {
+            Event::Down => "went down",
+            Event::Up => "is up again",
+            Event::Closed => "is watched no more",
+            Event::Still => "is still down",
+            Event::Test => "test",
+            Event::Notice => "notice",
+        },
+        shape,
+        outcome,
+        at: When::of(delivery.finished, &visit.times()),
+        reason: delivery.reason.into(),
+    }
+}
+
+/// Names and pages of what the check depends on.
+pub(super) fn parents(visit: &Visit, check: &Check) -> Vec<(String, String)> {
+    let state = visit.handle().state();
+    let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+    parents.map(|parent| (words::name(&parent.settings), visit.link(&Page::Check(parent.uuid)))).collect()
+}

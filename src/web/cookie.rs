@@ -1,0 +1,101 @@
+//! The cookie of a session: its name and attributes in every deployment, and how it is found in a request.
+
+use hyper::header::{COOKIE, HeaderMap};
+
+use crate::domain::project::KeyHash;
+use crate::domain::user::session::Session;
+
+/// Seconds for which a browser keeps a cookie. When its session ends is decided here, and not there.
+const KEPT_SECS: u32 = 180 * 86_400;
+/// Cookies of our name that are looked at in one request.
+const MOST_COOKIES: usize = 4;
+
+/// How cookies are to be set and read: by the scheme by which the request came, and the path under which the service is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Jar<'a> {
+    /// It came by TLS, as far as the browser is concerned.
+    pub(super) is_secure: bool,
+    /// The path of the base URL, without a slash at its end.
+    pub(super) base_path: &'a str,
+}
+
+impl Jar<'_> {
+    /// The prefixes keep other hosts, and plain HTTP, from setting a cookie of this name (RFC 6265bis, section 4.1.3). Browsers take neither
+    /// of them by plain HTTP.
+    fn name(self) -> &'static str {
+        match (self.is_secure, self.base_path.is_empty()) {
+            (true, true) => "__Host-overdue",
+            (true, false) => "__Secure-overdue",
+            (false, _) => "overdue",
+        }
+    }
+
+    /// The hashes of what may be the token of a session.
+    pub(super) fn tokens(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
+        let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
+        let own = pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(name, _)| *name == self.name()));
+        let tokens = own.map(|(_, token)| token).filter(|token| token.len() == Session::TOKEN_LENGTH);
+        tokens.take(MOST_COOKIES).map(|token| KeyHash::of(token.as_bytes()))
+    }
+
+    /// What gives a browser this token.
+    pub(super) fn set(self, token: &str) -> String {
+        self.written(token, KEPT_SECS)
+    }
+
+    /// What takes it away.
+    pub(super) fn clear(self) -> String {
+        self.written("", 0)
+    }
+
+    fn written(self, token: &str, secs: u32) -> String {
+        let path = if self.base_path.is_empty() { "/" } else { self.base_path };
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{}={token}; Path={path}; Max-Age={secs}; HttpOnly; SameSite=Lax{secure}", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdefghijklmnopqrstuv";
+
+    #[test]
+    fn a_cookie_has_the_attributes_of_its_deployment() {
+        for (is_secure, base_path, wanted) in [
+            (false, "", "overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"),
+            (false, "/a", "overdue=T; Path=/a; Max-Age=15552000; HttpOnly; SameSite=Lax"),
+            (true, "", "__Host-overdue=T; Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
+            (true, "/a/b", "__Secure-overdue=T; Path=/a/b; Max-Age=15552000; HttpOnly; SameSite=Lax; Secure"),
+        ] {
+            assert_eq!(Jar { is_secure, base_path }.set("T"), wanted);
+        }
+        assert_eq!(Jar { is_secure: true, base_path: "" }.clear(), "__Host-overdue=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
+    }
+
+    #[test]
+    fn only_a_cookie_of_the_right_name_counts() {
+        let found = |is_secure, lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(COOKIE, line.parse().unwrap());
+            }
+            Jar { is_secure, base_path: "" }.tokens(&headers).collect::<Vec<_>>()
+        };
+        let hash = KeyHash::of(TOKEN.as_bytes());
+        let (plain, secure) = (format!("overdue={TOKEN}"), format!("__Host-overdue={TOKEN}"));
+        assert_eq!(found(false, &[&plain]), [hash]);
+        assert_eq!(found(false, &[&format!("a=1; {plain} ;b")]), [hash]);
+        assert_eq!(found(false, &["a=1", &plain]), [hash]);
+        assert_eq!(found(true, &[&secure]), [hash]);
+        // What plain HTTP may have set counts for nothing by TLS.
+        assert_eq!(found(true, &[&plain]), []);
+        assert_eq!(found(false, &[&secure]), []);
+        for line in ["", "overdue", "overdue=", "overdue=short", &format!("Overdue={TOKEN}"), &format!("x-overdue={TOKEN}")] {
+            assert_eq!(found(false, &[line]), [], "{line}");
+        }
+        let many = vec![plain.as_str(); 99].join(";");
+        assert_eq!(found(false, &[&many]).len(), MOST_COOKIES);
+    }
+}

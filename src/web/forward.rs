@@ -1,0 +1,132 @@
+//! Signing in at a proxy: it names who asks in a header, and is believed if it is trusted.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use hyper::Uri;
+use hyper::header::{HeaderMap, HeaderName};
+
+use super::Site;
+use super::error::Trouble;
+use super::who::Person;
+use crate::domain::project::KeyHash;
+use crate::domain::user::{Grant, Membership, Projects, User, UserName};
+use crate::engine::command::user::UserRefusal;
+use crate::manage::{self, ManageError};
+use crate::wire::client::is_trusted;
+use crate::wire::reply::Fault;
+
+/// The header by which a proxy shows that it is the one.
+const SECRET: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
+
+/// How a proxy says who asks.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    header: HeaderName,
+    secret: Option<KeyHash>,
+    new_users: Option<Membership>,
+    logout: Option<Logout>,
+}
+
+/// Where signing out leads.
+#[derive(Clone, Debug)]
+pub struct Logout {
+    pub(super) url: Box<str>,
+    /// Its origin, which forms may lead to.
+    pub(super) origin: Box<str>,
+}
+
+impl Logout {
+    /// Reads an absolute URL.
+    ///
+    /// # Errors
+    /// When it is none, or not of HTTP.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        const WHAT: &str = "give the whole URL, as in https://auth.example.org/logout";
+        let uri: Uri = text.parse().map_err(|_| WHAT)?;
+        match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme @ ("http" | "https")), Some(authority)) if !authority.as_str().contains('@') => {
+                Ok(Self { url: text.into(), origin: format!("{scheme}://{authority}").into() })
+            }
+            _ => Err(WHAT),
+        }
+    }
+}
+
+impl Forward {
+    /// `secret`: what the proxy sends in `X-Overdue-Proxy-Secret`. `new_users`: what somebody gets, in every project, whom nobody has invited;
+    /// `None`: nothing.
+    ///
+    /// # Errors
+    /// When the header has a name that no header has.
+    pub fn new(header: &str, secret: Option<&[u8]>, new_users: Option<Membership>, logout: Option<Logout>) -> Result<Self, &'static str> {
+        let header = header.parse().map_err(|_| "--auth-header is the name of a header, such as Remote-User")?;
+        Ok(Self { header, secret: secret.map(KeyHash::of), new_users, logout })
+    }
+
+    /// Whether any machine within a range of trusted ones could name whom it likes.
+    pub fn is_open(&self, trusted_proxies: &[ipnet::IpNet]) -> bool {
+        self.secret.is_none() && trusted_proxies.iter().any(|net| net.prefix_len() < net.max_prefix_len() && !net.addr().is_loopback())
+    }
+
+    /// Where signing out leads.
+    pub(super) fn logout(&self) -> Option<&Logout> {
+        self.logout.as_ref()
+    }
+}
+
+/// Who a trusted proxy says that it is; `None`: it says nothing, or is not to be believed at all.
+///
+/// # Errors
+/// When it says several things, cannot show its secret, or names somebody who may not come in.
+pub(super) async fn person(site: &Site, headers: &HeaderMap, peer: SocketAddr) -> Result<Option<Person>, Trouble> {
+    let Some(forward) = &site.config.forward else { return Ok(None) };
+    if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
+        return Ok(None);
+    }
+    // The first one is an owner, by the link of the start. A proxy names nobody before, or nobody would own the server.
+    if site.handle.state().users.is_empty() {
+        return Ok(None);
+    }
+    let mut said = headers.get_all(&forward.header).into_iter();
+    let name = match (said.next().and_then(|value| std::str::from_utf8(value.as_bytes()).ok()), said.next()) {
+        (Some(name), None) => UserName::parse(name).map_err(|reason| contradiction(forward, reason))?,
+        _ => return Err(contradiction(forward, "it has to stand there once")),
+    };
+    let shown = headers.get(&SECRET).map(|value| KeyHash::of(value.as_bytes()));
+    if forward.secret.is_some() && shown != forward.secret {
+        tracing::warn!(peer = %peer.ip(), "a proxy names a user and does not show its secret");
+        return Err(Trouble::new(Fault::Forbidden, "Not by this proxy", "The proxy did not show the secret of --auth-header-secret-file."));
+    }
+    let known = site.handle.state().users.by_name(&name).cloned();
+    let user = match (known, forward.new_users) {
+        (Some(user), _) => user,
+        (None, Some(kind)) => made(site, name, kind, peer.ip()).await?,
+        (None, None) => return Err(unknown(&name)),
+    };
+    if user.disabled { Err(unknown(&user.name)) } else { Ok(Some(Person { user, session: None })) }
+}
+
+/// Makes whoever comes for the first time.
+async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, Trouble> {
+    let projects: Vec<_> = site.handle.state().projects().map(|found| (found.project.id, kind)).collect();
+    let grant = Grant::Projects(Projects::new(projects));
+    match manage::user::create(&site.handle, name.clone(), None, grant).await {
+        Ok(user) => {
+            tracing::info!(user = name.as_str(), %peer, "a proxy named somebody new, who was made a user");
+            Ok(Arc::new(*user))
+        }
+        // Another request of theirs was faster.
+        Err(ManageError::User(UserRefusal::NameTaken)) => site.handle.state().users.by_name(&name).cloned().ok_or_else(|| unknown(&name)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn unknown(name: &UserName) -> Trouble {
+    Trouble::new(Fault::Forbidden, "Not known here", format!("Nobody here is called {}; ask an owner.", name.as_str()))
+}
+
+fn contradiction(forward: &Forward, reason: &str) -> Trouble {
+    let text = format!("The header {} does not name one user: {reason}.", forward.header);
+    Trouble::new(Fault::BadRequest("the proxy names no single user".into()), "Who are you?", text)
+}

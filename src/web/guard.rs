@@ -1,0 +1,220 @@
+//! Which requests a page takes: from a page of ours, by a name that is ours. And what every answer says to browsers.
+
+use std::net::IpAddr;
+
+use hyper::header::{CONTENT_DISPOSITION, HOST, HeaderMap, HeaderName, ORIGIN, USER_AGENT};
+
+use super::Site;
+use super::error::Trouble;
+use super::forward::Forward;
+use crate::domain::ping::Scheme;
+use crate::wire::client::{Client, Peer, is_trusted};
+use crate::wire::reply::{self, Reply};
+use crate::wire::request::BaseUrl;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// What proxies add.
+const RELAYED: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// Where a request came from and by which name.
+#[derive(Clone, Debug)]
+pub(crate) struct Came {
+    /// The other end of the connection.
+    pub(crate) peer: IpAddr,
+    /// Who sent it.
+    pub(crate) client: Client,
+    /// The `Host` that it was sent to.
+    pub(crate) host: Box<str>,
+    /// What a trusted proxy says that it was sent to.
+    forwarded_host: Option<Box<str>>,
+    /// A proxy passed it on.
+    pub(super) is_relayed: bool,
+    /// What the browser calls itself.
+    pub(crate) agent: Box<str>,
+    /// What the browser says of the page that sent it.
+    fetch_site: Option<Box<str>>,
+    origin: Option<Box<str>>,
+}
+
+impl Came {
+    /// Reads it from the headers.
+    pub(super) fn of(headers: &HeaderMap, peer: Peer, site: &Site) -> Self {
+        // What is no text equals nothing.
+        let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?").trim().into());
+        let trusted = is_trusted(peer.address.ip(), &site.trusted_proxies);
+        Self {
+            peer: peer.address.ip().to_canonical(),
+            client: Client::of(headers, peer, &site.trusted_proxies),
+            host: text(&HOST).unwrap_or_default(),
+            forwarded_host: text(&FORWARDED_HOST).filter(|_| trusted),
+            is_relayed: RELAYED.iter().any(|name| headers.contains_key(*name)),
+            agent: text(&USER_AGENT).unwrap_or_default(),
+            fetch_site: text(&FETCH_SITE),
+            origin: text(&ORIGIN),
+        }
+    }
+
+    /// Refuses a form that another site sent, or may have sent. Cookies are no proof: browsers send them to every port of a host.
+    pub(super) fn is_from_ours(&self, base_url: &BaseUrl) -> Result<(), Trouble> {
+        let is_ours = match (&self.fetch_site, &self.origin) {
+            (Some(site), _) => &**site == "same-origin",
+            (None, Some(origin)) => origin_of(origin).is_some_and(|origin| self.own_origins(base_url).contains(&Some(origin))),
+            (None, None) => false,
+        };
+        if is_ours { Ok(()) } else { Err(Trouble::from_another_origin(base_url, &self.host)) }
+    }
+
+    /// The origins of pages of ours that may have sent this request.
+    fn own_origins(&self, base_url: &BaseUrl) -> [Option<Origin>; 3] {
+        let scheme = match self.client.scheme {
+            Scheme::Https => "https",
+            _ => "http",
+        };
+        let by = |host: &str| origin_of(&format!("{scheme}://{host}"));
+        [origin_of(base_url.as_str()), by(&self.host), self.forwarded_host.as_deref().and_then(by)]
+    }
+
+    /// Whether the browser came by TLS: a proxy says so, or the host is that of a base URL with `https`.
+    pub(super) fn is_secure(&self, base_url: &BaseUrl) -> bool {
+        let by_tls = || origin_of(&format!("https://{}", self.host));
+        self.client.scheme == Scheme::Https || origin_of(base_url.as_str()).is_some_and(|base| by_tls() == Some(base))
+    }
+
+    /// Whether what is typed travels unencrypted through networks of others.
+    pub(super) fn is_in_the_clear(&self, base_url: &BaseUrl) -> bool {
+        let is_near = match self.client.addr {
+            IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+            IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+        };
+        !is_near && !self.is_secure(base_url)
+    }
+
+    /// Whether the request was sent to a name that is ours beyond doubt. A site may have its name lead to this machine, and would then be
+    /// answered as if it were a page of ours (DNS rebinding).
+    pub(super) fn is_by_known_host(&self, site: &Site) -> bool {
+        let Some((_, host, _)) = origin_of(&format!("http://{}", self.host)) else { return false };
+        ["localhost", "127.0.0.1", "[::1]"].contains(&&*host) || origin_of(site.base_url.as_str()).is_some_and(|(_, base, _)| base == host)
+    }
+
+    /// The address that the request was sent to, if it is not that of the base URL.
+    pub(super) fn other_address(&self, base_url: &BaseUrl) -> Option<String> {
+        let [base, own, forwarded] = self.own_origins(base_url);
+        // A proxy may have put another host in place of that which the browser named.
+        let is_unknown = self.is_relayed && forwarded.is_none();
+        if is_unknown || base == own || base == forwarded {
+            return None;
+        }
+        let scheme = forwarded.or(own)?.0;
+        Some(format!("{scheme}://{}", self.forwarded_host.as_deref().unwrap_or(&self.host)))
+    }
+
+    /// Whether a page of another origin may see how long the answer is.
+    pub(super) fn is_seen_by_others(&self) -> bool {
+        matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
+    }
+}
+
+/// Scheme, host and port, in one form: lower case, the port filled in.
+type Origin = (Box<str>, Box<str>, u16);
+
+/// The origin of a URL, or of what an `Origin` header says (RFC 6454, section 6); `None` for `null` and for what is none.
+fn origin_of(url: &str) -> Option<Origin> {
+    let uri: hyper::Uri = url.parse().ok()?;
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
+    if authority.as_str().contains('@') || authority.host().is_empty() {
+        return None;
+    }
+    let usual = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    let port = match authority.as_str().strip_prefix(authority.host())? {
+        "" | ":" => usual,
+        port => port.strip_prefix(':')?.parse().ok()?,
+    };
+    Some((scheme.into(), authority.host().to_ascii_lowercase().into(), port))
+}
+
+/// What browsers are told with every page and file. Nothing in them comes from elsewhere, and no script stands in a page.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types swap",
+    ),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    ("x-robots-tag", "noindex"),
+];
+
+/// What they are told besides with files of strangers: nothing in these is ever run.
+const SANDBOX: &str = "sandbox; default-src 'none'";
+
+/// Tells browsers.
+pub(super) fn guarded(site: &Site, mut reply: Reply) -> Reply {
+    for (name, value) in HEADERS {
+        // A file to be kept is one of a stranger.
+        let value = if name == "content-security-policy" && reply.headers().contains_key(CONTENT_DISPOSITION) { SANDBOX } else { value };
+        reply::set(&mut reply, HeaderName::from_static(name), value);
+    }
+    if let (Some(logout), [(name, policy), ..]) = (site.config.forward.as_ref().and_then(Forward::logout), HEADERS) {
+        let policy = policy.replace("form-action 'self'", &format!("form-action 'self' {}", logout.origin));
+        reply::set(&mut reply, HeaderName::from_static(name), &policy);
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn came(scheme: Scheme, host: &str, forwarded_host: Option<&str>, fetch_site: Option<&str>, origin: Option<&str>) -> Came {
+        let client = Client { addr: [127, 0, 0, 1].into(), scheme };
+        let [forwarded_host, fetch_site, origin] = [forwarded_host, fetch_site, origin].map(|text| text.map(Box::from));
+        Came { peer: client.addr, client, host: host.into(), forwarded_host, is_relayed: false, agent: "".into(), fetch_site, origin }
+    }
+
+    #[test]
+    fn forms_of_our_own_pages_are_taken_and_no_others() {
+        use Scheme::{Http, Https};
+        let base: BaseUrl = "https://Checks.example.org/sub".parse().unwrap();
+        let lan = "192.168.1.5:8000";
+        for (scheme, host, forwarded, site, origin, taken) in [
+            // The browser says it.
+            (Http, lan, None, Some("same-origin"), None, true),
+            (Http, lan, None, Some("same-origin"), Some("https://evil.example"), true),
+            (Http, lan, None, Some("same-site"), Some("http://192.168.1.5:8000"), false),
+            (Http, lan, None, Some("cross-site"), Some("http://192.168.1.5:8000"), false),
+            (Http, lan, None, Some("none"), None, false),
+            (Http, lan, None, Some(""), None, false),
+            // It does not: plain HTTP to an address.
+            (Http, lan, None, None, Some("http://192.168.1.5:8000"), true),
+            (Http, lan, None, None, Some("http://192.168.1.5:8001"), false),
+            (Http, lan, None, None, Some("http://192.168.1.5"), false),
+            (Http, lan, None, None, Some("https://192.168.1.5:8000"), false),
+            (Http, lan, None, None, Some("null"), false),
+            (Http, lan, None, None, Some(""), false),
+            (Http, lan, None, None, Some("http://u@192.168.1.5:8000"), false),
+            (Http, lan, None, None, None, false),
+            // By a proxy that keeps the host, or tells it, or does neither.
+            (Https, "checks.example.org", None, None, Some("https://checks.example.org"), true),
+            (Https, "checks.example.org:443", None, None, Some("https://CHECKS.example.org"), true),
+            (Http, "other.example", None, None, Some("https://checks.example.org:443"), true),
+            (Http, "other.example", None, None, Some("https://checks.example.org:8443"), false),
+            (Https, "10.0.0.2:8000", Some("nas.example"), None, Some("https://nas.example"), true),
+            (Https, "10.0.0.2:8000", Some("nas.example"), None, Some("http://nas.example"), false),
+            (Https, "10.0.0.2:8000", None, None, Some("https://nas.example"), false),
+            (Http, "[::1]:8000", None, None, Some("http://[::1]:8000"), true),
+            (Http, "[::1]:8000", None, None, Some("http://[::1]"), false),
+            (Http, "", None, None, Some("http://"), false),
+        ] {
+            let came = came(scheme, host, forwarded, site, origin);
+            assert_eq!(came.is_from_ours(&base).is_ok(), taken, "{came:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The pages of integrations: which channels a project has and how they do, and forms to make, change, try, assign and remove them.
+//!
+//! The forms are made of the tables of the kinds, as the help of the command line is. What only the operator may set has no field here.
+
+mod actions;
+mod fields;
+mod form;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::answer::{Done, Html};
+use super::error::Trouble;
+use super::frame::Frame;
+use super::notice::Note;
+use super::route::{Need, Page};
+use super::visit::Visit;
+use super::when::When;
+use crate::domain::channel::ChannelKind;
+use crate::domain::ids::ChannelId;
+use crate::domain::moment::Moment;
+use crate::domain::project::Channel;
+use crate::domain::words::count;
+use crate::engine::Tried;
+use crate::manage::delivery::last_delivered;
+
+pub(super) use actions::{assign, enable, remove, show_remove, test};
+pub(super) use form::{add, save, show_add, show_edit};
+
+#[derive(Template)]
+#[template(path = "integrations.html", config = "src/web/askama.toml")]
+struct Integrations {
+    frame: Frame,
+    may_write: bool,
+    rows: Vec<Row>,
+    kinds: Vec<Tile>,
+}
+
+/// A channel.
+struct Row {
+    name: String,
+    kind: &'static str,
+    target: String,
+    checks: String,
+    shape: &'static str,
+    state: &'static str,
+    since: Option<When>,
+    reason: String,
+    waiting: String,
+    is_disabled: bool,
+    is_group: bool,
+    links: Links,
+}
+
+/// Where its buttons lead.
+struct Links {
+    test: String,
+    edit: String,
+    enable: String,
+    remove: String,
+}
+
+/// A kind that can be added.
+struct Tile {
+    title: &'static str,
+    link: String,
+}
+
+/// The page.
+pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
+    Ok(page(visit, None)?.into())
+}
+
+/// The page, with what there is to say above it.
+fn page(visit: &Visit, note: Option<Note>) -> Result<Html, Trouble> {
+    let project = visit.project()?;
+    let channels = channels(visit)?;
+    let (mut checks, mut assigned) = (0, BTreeMap::<ChannelId, usize>::new());
+    visit.handle().each_check(project.id, |check| {
+        checks += 1;
+        check.settings.channels.iter().for_each(|channel| *assigned.entry(*channel).or_default() += 1);
+    });
+    let delivered = last_delivered(visit.handle(), &channels)?;
+    let row = |channel: &Arc<Channel>| {
+        let of = assigned.get(&channel.id).copied().unwrap_or_default();
+        row(visit, channel, of, checks, delivered.get(&channel.id).copied())
+    };
+    let tile = |kind: &'static ChannelKind| Tile { title: kind.title, link: visit.link(&Page::AddIntegration(project.uuid, kind)) };
+    let may_write = visit.may(Need::Write);
+    let mut kinds: Vec<_> = ChannelKind::ALL.into_iter().filter(|kind| may_write && !kind.operators_only).map(tile).collect();
+    kinds.sort_by_key(|kind| kind.title.to_lowercase());
+    let rows = channels.iter().map(row).collect();
+    Ok(Html::of(&Integrations { frame: visit.frame("Integrations").noted(note), may_write, rows, kinds }))
+}
+
+fn channels(visit: &Visit) -> Result<Vec<Arc<Channel>>, Trouble> {
+    let project = visit.project()?.id;
+    let state = visit.handle().state();
+    Ok(state.project(project).into_iter().flat_map(|project| project.channels.values().cloned()).collect())
+}
+
+fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, delivered: Option<Moment>) -> Row {
+    let when = |at| Some(When::of(at, &visit.times()));
+    let (shape, state, since, reason) = match (&channel.health.disabled, &channel.health.failing, delivered) {
+        (Some((at, reason)), ..) => ("paused", "Disabled", when(*at), reason.to_string()),
+        (None, Some((at, reason)), _) => ("down", "Failing since", when(*at), reason.to_string()),
+        (None, None, Some(at)) => ("up", "Delivered", when(at), String::new()),
+        (None, None, None) => ("new", "Nothing sent yet", None, String::new()),
+    };
+    let waiting = visit.handle().state().outbox.waiting_for(channel.id);
+    let every = channel.settings.common().every;
+    Row {
+        name: channel.name.as_str().into(),
+        kind: channel.settings.kind().title,
+        target: target(channel),
+        checks: if every { "every check".into() } else { format!("{assigned} of {}", count(checks, "check")) },
+        shape,
+        state,
+        since,
+        reason,
+        waiting: if waiting == 0 { String::new() } else { format!("{waiting} waiting to be sent") },
+        is_disabled: channel.health.disabled.is_some(),
+        is_group: !channel.settings.takes(crate::domain::alert::Event::Test),
+        links: Links {
+            test: visit.link(&Page::TestIntegration(channel.uuid)),
+            edit: visit.link(&Page::EditIntegration(channel.uuid)),
+            enable: visit.link(&Page::EnableIntegration(channel.uuid)),
+            remove: visit.link(&Page::RemoveIntegration(channel.uuid)),
+        },
+    }
+}
+
+/// What tells a channel from others of its kind: its first setting that says where it leads, secrets masked.
+fn target(channel: &Channel) -> String {
+    let shown: BTreeMap<_, _> = channel.settings.masked().collect();
+    let fields = channel.settings.kind().fields.iter().map(|field| field.key);
+    let values =
+        fields.filter_map(|key| shown.get(key)).filter(|value| !value.contains(crate::domain::channel::MASK) || value.contains("://"));
+    values.map(|value| value.chars().take(80).collect()).next().unwrap_or_default()
+}
+
+/// What has come of a test, in words.
+fn told(tried: &Tried) -> Note {
+    match &tried.failed {
+        None => Note::plain(format!("Delivered in {} ms.", tried.took.as_millis())),
+        Some(reason) => Note::down(format!("Not delivered: {reason}")),
+    }
+}

@@ -1,0 +1,46 @@
+// The page of a check while it is looked at: its status, its buttons and its log change where they stand. A log that somebody reads stays
+// as it is, and says how much is new.
+import { say } from './app.js';
+import { ask, onFrame, picture, seldom } from './live.js';
+import { parsed, swap } from './swap.js';
+
+const log = () => document.getElementById('log');
+const standing = () => document.getElementById('standing');
+
+function isRead() {
+  const own = log(), chosen = getSelection();
+  return own.querySelector('li details[open]') || own.contains(document.activeElement) || own.getBoundingClientRect().top < 0
+    || (!chosen.isCollapsed && own.contains(chosen.anchorNode));
+}
+
+function offer(fresh) {
+  const number = [...fresh.querySelectorAll('li[id]')].filter(entry => !document.getElementById(entry.id)).length;
+  if (!number) return;
+  let button = log().querySelector('[data-new]');
+  if (!button) {
+    button = document.createElement('button');
+    button.dataset.new = '';
+    button.type = 'button';
+    log().querySelector('.head h2').after(button);
+  }
+  button.textContent = `${number} new ${number === 1 ? 'ping' : 'pings'}`;
+  button.onclick = () => log().replaceWith(fresh);
+}
+
+const refresh = seldom(async () => {
+  const html = await ask('check');
+  if (html === null) return;
+  const before = standing().dataset.status, content = parsed(html), fresh = content.querySelector('#log');
+  if (isRead()) {
+    fresh.remove();
+    offer(fresh);
+  }
+  swap(content);
+  const { status } = standing().dataset;
+  picture(status === 'down' || status === 'late' ? status : 'up');
+  if (before !== status) say(standing().querySelector('strong').textContent);
+}, 1);
+
+onFrame(() => refresh());
+// Its sentences name times as seen from now.
+setInterval(() => { if (!document.hidden) refresh(); }, 60000);

@@ -1,0 +1,161 @@
+// Tells a page what has changed on the server: by a stream of events while the page is seen, by asking now and then while it is not, or
+// where streams do not come through. What is missed in between is made up for: each event has a name, and the next one begins there.
+
+const place = document.getElementById('live');
+const listeners = [];
+// Browsers have six connections to a host. So many tabs may keep one for a stream.
+const MOST_STREAMS = 4;
+const EVERY = 15, HIDDEN_EVERY = 60, FIRST_EVERY = 3;
+
+let since = place?.dataset.since, source = null, timer, failures = 0, polls = 0, since_when = null, isOver = false;
+
+// Has this called with everything that comes.
+export function onFrame(listener) {
+  listeners.push(listener);
+  if (place && listeners.length === 1) {
+    place.hidden = false;
+    begin();
+  }
+}
+const tell = frame => { for (const listener of listeners) listener(frame); };
+
+// The picture of the tab, which is grey while nobody knows.
+let shown = null;
+const icon = document.querySelector('link[rel=icon]');
+function draw(name) {
+  const href = icon.getAttribute('href').replace(/favicon-\w+/, `favicon-${name}`);
+  if (href !== icon.getAttribute('href')) icon.setAttribute('href', href);
+}
+export function picture(name) {
+  shown = name;
+  if (!since_when) draw(name);
+}
+
+function say(text) {
+  if (place.textContent !== text) place.textContent = text;
+}
+function connected(text) {
+  failures = 0;
+  since_when = null;
+  if (shown) draw(shown);
+  place.dataset.state = 'on';
+  place.dataset.by = source ? 'stream' : 'asking';
+  say(text);
+}
+function lost() {
+  since_when ??= new Date().toTimeString().slice(0, 5);
+  shown ??= /favicon-(\w+)/.exec(icon.getAttribute('href'))[1];
+  draw('off');
+  place.dataset.state = 'off';
+  say(`Not connected since ${since_when}, trying again`);
+}
+
+// A part of this page as it is now, or nothing.
+export async function ask(name) {
+  const answer = await fetch(location.href, { headers: { 'X-Fragment': name } }).catch(() => null);
+  if (answer?.status === 401) over();
+  return answer?.ok && !answer.redirected ? answer.text() : null;
+}
+
+// Whoever was signed out keeps what they see and have typed.
+function over() {
+  isOver = true;
+  end();
+  say('You were signed out. ');
+  const link = document.createElement('a');
+  link.href = location.href;
+  link.textContent = 'Sign in again';
+  place.append(link);
+  place.dataset.state = 'off';
+}
+
+function url() {
+  const url = new URL(place.dataset.events, location);
+  url.searchParams.set('since', since);
+  return url;
+}
+
+function end() {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+}
+
+function stream() {
+  end();
+  const mine = source = new EventSource(url());
+  // Some proxies hold events back.
+  timer = setTimeout(() => { if (mine.readyState !== EventSource.OPEN) poll(); }, 5000);
+  mine.onopen = () => connected('Live');
+  mine.addEventListener('checks', event => {
+    since = event.lastEventId;
+    tell(JSON.parse(event.data));
+  });
+  mine.onerror = () => {
+    if (mine !== source) return;
+    lost();
+    if (mine.readyState === EventSource.CLOSED || ++failures >= 3) poll();
+  };
+}
+
+async function poll() {
+  end();
+  const every = document.hidden ? HIDDEN_EVERY : document.getElementById('waiting') ? FIRST_EVERY : EVERY;
+  try {
+    const answer = await fetch(url(), { headers: { Accept: 'application/json', 'X-Fragment': 'events' } });
+    if (answer.status === 401) return over();
+    if (!answer.ok) throw new Error(answer.statusText);
+    const { id, frames } = await answer.json();
+    since = id;
+    connected(`Every ${every} s`);
+    frames.forEach(tell);
+  } catch {
+    lost();
+  }
+  if (isOver || source) return;
+  clearTimeout(timer);
+  // After a minute it is worth another try.
+  timer = setTimeout(() => (++polls % 4 || document.hidden ? poll() : begin()), every * 1000);
+}
+
+// Tabs count each other. Pages that came by plain HTTP have no locks.
+const tabs = 'BroadcastChannel' in window ? new BroadcastChannel('overdue streams') : null;
+let others = 0;
+if (tabs) tabs.onmessage = ({ data }) => {
+  if (data === 'who?' && source) tabs.postMessage('me');
+  if (data === 'me') others += 1;
+};
+async function begin() {
+  if (isOver) return;
+  if (document.hidden) return poll();
+  others = 0;
+  tabs?.postMessage('who?');
+  if (tabs) await new Promise(done => setTimeout(done, 60));
+  if (others < MOST_STREAMS && 'EventSource' in window) stream(); else poll();
+}
+
+let away;
+document.addEventListener('visibilitychange', () => {
+  if (!place || !listeners.length || isOver) return;
+  clearTimeout(away);
+  if (document.hidden) away = setTimeout(poll, 10000);
+  else if (!source) begin();
+});
+// A page that is kept for going back holds no connection.
+addEventListener('pagehide', () => { if (place) end(); });
+addEventListener('pageshow', event => { if (event.persisted && listeners.length) begin(); });
+
+// Does something soon, but not more often than every so many seconds, and less often if it takes long. With many pages open, not all
+// of them ask at the same time.
+export function seldom(act, seconds) {
+  let due = null, next = 0;
+  return (spread = 0) => {
+    due ??= setTimeout(async () => {
+      const begun = performance.now();
+      due = null;
+      next = Infinity;
+      await act();
+      next = performance.now() + Math.max(seconds * 1000, 10 * (performance.now() - begun));
+    }, Math.max(Math.random() * spread, Number.isFinite(next) ? next - performance.now() : seconds * 1000));
+  };
+}

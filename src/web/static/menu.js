@@ -1,0 +1,46 @@
+// The menu of a row of the list: one for all of them, beside the row that it is for.
+import { copyUrl, pauseOrResume } from './list.js';
+
+const menu = document.getElementById('row-menu');
+let opener = null;
+const rowOf = () => opener?.closest('.row');
+
+function close(focuses) {
+  if (!opener) return;
+  menu.hidden = true;
+  opener.removeAttribute('aria-expanded');
+  if (focuses) opener.focus();
+  opener = null;
+}
+
+export function toggle(link) {
+  const again = link === opener;
+  close(again);
+  if (again) return;
+  opener = link;
+  link.setAttribute('aria-expanded', 'true');
+  for (const item of menu.querySelectorAll('[data-to]')) {
+    const url = new URL(`../${item.dataset.to}/`, link.href).href;
+    if (item.localName === 'a') item.href = url; else if (item.type === 'submit') item.formAction = url;
+    if (item.dataset.other) item.textContent = rowOf().dataset.status === 'paused' ? item.dataset.other : 'Pause';
+  }
+  menu.hidden = false;
+  const at = link.getBoundingClientRect(), { offsetWidth, offsetHeight } = menu;
+  const below = at.bottom + offsetHeight < innerHeight || at.top < offsetHeight;
+  menu.style.left = `${Math.max(8, at.right - offsetWidth) + scrollX}px`;
+  menu.style.top = `${(below ? at.bottom : at.top - offsetHeight) + scrollY}px`;
+  menu.querySelector('a').focus();
+}
+
+document.addEventListener('click', event => {
+  if (event.target.closest('a[data-more]')) return;
+  const item = event.target.closest('#row-menu [type=button]'), one = rowOf();
+  close(Boolean(item));
+  if (item?.dataset.to === 'pause') pauseOrResume(one);
+  if (item?.dataset.to === 'copy-url') copyUrl(one);
+});
+menu.addEventListener('keydown', event => {
+  if (event.key === 'Escape') { event.stopPropagation(); close(true); }
+});
+menu.addEventListener('focusout', event => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) close(); });
+document.addEventListener('list', () => { if (opener && !opener.isConnected) { menu.hidden = true; opener = null; } });

@@ -1,0 +1,23 @@
+// What the pages of signing in do beside their forms: show a password, tell that Caps Lock is on, say in which zone the browser is.
+
+for (const button of document.querySelectorAll("[data-shows]")) {
+  const input = document.getElementById(button.dataset.shows);
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const shown = input.type === "text";
+    input.type = shown ? "password" : "text";
+    button.textContent = shown ? "Show" : "Hide";
+    button.setAttribute("aria-pressed", String(!shown));
+    input.focus();
+  });
+}
+
+const caps = document.querySelector("[data-caps]");
+for (const kind of ["keydown", "keyup"]) {
+  document.addEventListener(kind, (event) => {
+    if (caps && event.getModifierState) caps.hidden = !event.getModifierState("CapsLock");
+  });
+}
+
+const zone = document.querySelector('input[name="zone"]');
+if (zone) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";

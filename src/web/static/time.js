@@ -1,0 +1,40 @@
+// Keeps the words of moments true while the page stays open. The words are those of the server.
+const skew = Number(document.documentElement.dataset.now) * 1000 - Date.now() || 0;
+
+export const now = () => Date.now() + skew;
+
+export function words(at) {
+  const away = (at - now()) / 1000;
+  const seconds = Math.floor(Math.abs(away));
+  const far = seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min`
+    : seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : seconds < 1209600 ? `${Math.floor(seconds / 86400)} d` : '';
+  if (seconds < 5) return 'just now';
+  return far && (away < 0 ? `${far} ago` : `in ${far}`);
+}
+
+// To the second, with its zone, as the server writes it. A browser may not know the zone.
+function exact(at, zone) {
+  const said = zone => new Date(at).toLocaleString('en-GB', { timeZone: zone, dateStyle: 'medium', timeStyle: 'medium' }).replace('Sept', 'Sep');
+  try { return `${said(zone)} (${zone})`; } catch { return `${said('UTC')} (UTC)`; }
+}
+
+// A moment, in seconds since 1970, as the server shows it.
+export function moment(seconds, zone) {
+  const time = document.createElement('time'), at = seconds * 1000;
+  time.dateTime = `${new Date(at).toISOString().slice(0, 19)}+00:00`;
+  time.title = exact(at, zone);
+  time.textContent = words(at) || time.title.split(',')[0];
+  return time;
+}
+
+function refresh() {
+  for (const time of document.querySelectorAll('time[datetime]')) {
+    const text = words(Date.parse(time.dateTime));
+    if (text && !time.hasAttribute('data-fixed') && time.textContent !== text) time.textContent = text;
+  }
+}
+
+export function keepTimes() {
+  setInterval(() => { if (!document.hidden) refresh(); }, 5000);
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) refresh(); });
+}

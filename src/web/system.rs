@@ -1,0 +1,111 @@
+//! The server as its owners see it: what it holds, whether it writes, and how this very request came to it.
+
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::answer::{Done, Html};
+use super::error::Trouble;
+use super::form::Form;
+use super::frame::Frame;
+use super::route::Page;
+use super::settings::asks_password;
+use super::sign_in::is_confirmed;
+use super::visit::Visit;
+use crate::backup;
+use crate::domain::words::{count, duration, size};
+use crate::wire::outgoing::Content;
+use crate::wire::reply::Fault;
+
+#[derive(Template)]
+#[template(path = "system.html", config = "src/web/askama.toml")]
+struct System {
+    frame: Frame,
+    runs_for: String,
+    is_writable: bool,
+    holds: String,
+    waiting: usize,
+    /// Bytes of the file, in words; `None`: it is being opened anew.
+    file: Option<String>,
+    /// Commands that wait for the writer, and how many may.
+    queue: (u64, usize),
+    backup: String,
+    asks_password: bool,
+    backup_is_wrong: Option<&'static str>,
+    base_url: String,
+    /// What `--base-url` should be, if the request says so.
+    other: Option<String>,
+    host: String,
+    peer: String,
+    address: String,
+    is_relayed: bool,
+    is_peer_trusted: bool,
+    is_secure: bool,
+}
+
+/// The page.
+pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
+    Ok(page(visit, None).into())
+}
+
+fn page(visit: &Visit, backup_is_wrong: Option<&'static str>) -> Html {
+    let (came, base_url) = (&visit.came, visit.base_url());
+    let uptime = visit.handle().clock().uptime().as_micros();
+    let (projects, checks, users, waiting) = {
+        let state = visit.handle().state();
+        (state.projects().count(), state.check_count(), state.users.len(), state.outbox.len())
+    };
+    let pings = usize::try_from(pings(visit)).unwrap_or(usize::MAX);
+    let holds = [(projects, "project"), (checks, "check"), (pings, "ping"), (users, "user")];
+    let system = System {
+        frame: visit.frame("System"),
+        runs_for: duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
+        is_writable: visit.handle().is_writable(),
+        holds: holds.map(|(number, what)| count(number, what)).join(" · "),
+        waiting,
+        file: visit.handle().file_bytes().map(size),
+        queue: visit.handle().waiting(),
+        backup: visit.link(&Page::Backup()),
+        asks_password: asks_password(visit),
+        backup_is_wrong,
+        base_url: base_url.as_str().into(),
+        other: came.other_address(base_url),
+        host: came.host.as_ref().into(),
+        peer: came.peer.to_string(),
+        address: came.client.addr.to_string(),
+        is_relayed: came.is_relayed,
+        is_peer_trusted: crate::wire::client::is_trusted(came.peer, &visit.site.trusted_proxies),
+        is_secure: came.is_secure(base_url),
+    };
+    let html = Html::of(&system);
+    if backup_is_wrong.is_some() { html.refused() } else { html }
+}
+
+/// Pings that are in the logs of all checks.
+fn pings(visit: &Visit) -> u64 {
+    let projects: Vec<_> = visit.handle().state().projects().map(|found| (found.project.id, found.project.ping_log_limit)).collect();
+    let mut pings = 0;
+    for (project, limit) in projects {
+        visit.handle().each_check(project, |check| pings += check.state.n_pings.min(limit.into()));
+    }
+    pings
+}
+
+/// Sends a backup of all that there is.
+pub(super) async fn back_up(visit: Visit, typed: Form) -> Result<Done, Trouble> {
+    // Whoever has it has every secret of the server.
+    if !is_confirmed(&visit, typed.get("password")).await? {
+        let site = Arc::clone(&visit.site);
+        return Ok(site.outgoing.run(move || page(&visit, Some("type your password"))).await?.into());
+    }
+    let turn = Arc::clone(&visit.site.backing_up).try_acquire_owned().map_err(|_| {
+        let text = "A backup is being made already. Wait until it has come, or stop its download.";
+        Trouble::new(Fault::Unavailable, "One at a time", text)
+    })?;
+    let pieces = backup::pieces(visit.handle().clone(), true).map_err(|_| Fault::Unavailable)?;
+    tracing::info!(user = visit.user_name(), address = %visit.came.client.addr, "takes a backup");
+    let mut now = String::new();
+    visit.now.write_seconds(&mut now);
+    let time: String = now.chars().take_while(|c| *c != '+').filter(|c| c.is_ascii_alphanumeric()).collect();
+    Ok(Done::Stream { name: format!("overdue-{time}Z.backup.zst"), content: Content::made_elsewhere(pieces, turn) })
+}

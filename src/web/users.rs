@@ -1,0 +1,269 @@
+//! Who may sign in: inviting people, saying what they may do, and taking it back. For owners.
+
+use std::sync::Arc;
+
+use askama::Template;
+use uuid::Uuid;
+
+use super::answer::{Done, Html};
+use super::error::Trouble;
+use super::form::Form;
+use super::frame::Frame;
+use super::notice::Notice;
+use super::route::Page;
+use super::settings::asks_password;
+use super::sign_in::is_confirmed;
+use super::visit::Visit;
+use super::when::When;
+use crate::domain::user::{Grant, Membership, Projects, User, UserName};
+use crate::engine::command::user::{Closing, UserChanges, UserRefusal};
+use crate::manage::{self, ManageError};
+
+/// Users that are listed, and projects among which a user's are chosen.
+const MOST_LISTED: usize = 1000;
+
+#[derive(Template)]
+#[template(path = "users.html", config = "src/web/askama.toml")]
+struct Users {
+    frame: Frame,
+    users: Vec<UserRow>,
+    /// There are more.
+    are_more: bool,
+    /// A link that was just made.
+    made: Option<String>,
+    name: String,
+    name_is_wrong: Option<String>,
+    granted: Granted,
+}
+
+struct UserRow {
+    name: String,
+    link: String,
+    may: String,
+    status: &'static str,
+    seen: Option<When>,
+}
+
+/// What a form lets choose.
+struct Granted {
+    is_owner: bool,
+    projects: Vec<Choice>,
+}
+
+/// What may be done in a project.
+struct Choice {
+    uuid: Uuid,
+    name: String,
+    may: &'static str,
+}
+
+/// The users.
+pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
+    Ok(page(visit, "", None, &Grant::Projects(Projects::default())).into())
+}
+
+fn page(visit: &Visit, name: &str, name_is_wrong: Option<String>, grant: &Grant) -> Html {
+    let made = visit.site.shown_once.take(visit, &Page::Users().to_string());
+    let is_secret = made.is_some();
+    let all: Vec<_> = visit.handle().state().users.iter().take(MOST_LISTED + 1).cloned().collect();
+    let is_refused = name_is_wrong.is_some();
+    let users = Users {
+        frame: visit.frame("Users"),
+        are_more: all.len() > MOST_LISTED,
+        users: all.iter().take(MOST_LISTED).map(|user| row(visit, user)).collect(),
+        made,
+        name: name.into(),
+        name_is_wrong,
+        granted: granted(visit, grant),
+    };
+    let html = Html::of(&users);
+    let html = if is_secret { html.secret() } else { html };
+    if is_refused { html.refused() } else { html }
+}
+
+fn row(visit: &Visit, user: &User) -> UserRow {
+    let state = visit.handle().state();
+    let may = match &user.grant {
+        Grant::Owner => "owner".into(),
+        Grant::Projects(projects) => {
+            let one = |(id, kind): (_, Membership)| Some(format!("{}: {}", state.project(id)?.project.name.as_str(), kind.name()));
+            let all: Vec<_> = projects.iter().filter_map(one).collect();
+            if all.is_empty() { "no project".into() } else { all.join(", ") }
+        }
+    };
+    let seen = state.users.sessions_of(user.id, visit.now).map(|session| session.seen).max();
+    UserRow {
+        name: user.name.as_str().into(),
+        link: visit.link(&Page::User(user.uuid)),
+        may,
+        status: status(user),
+        seen: seen.map(|seen| When::of(seen, &visit.times())),
+    }
+}
+
+fn status(user: &User) -> &'static str {
+    match user {
+        User { disabled: true, .. } => "disabled",
+        User { password: None, .. } => "invited",
+        _ => "active",
+    }
+}
+
+fn granted(visit: &Visit, grant: &Grant) -> Granted {
+    let state = visit.handle().state();
+    let projects = state.projects().take(MOST_LISTED).map(|found| &found.project);
+    let may = |id| if grant.is_owner() { None } else { grant.in_project(id) };
+    let choice = |project: &Arc<crate::domain::project::Project>| Choice {
+        uuid: project.uuid,
+        name: project.name.as_str().into(),
+        may: may(project.id).map_or("", Membership::name),
+    };
+    Granted { is_owner: grant.is_owner(), projects: projects.map(choice).collect() }
+}
+
+/// What was chosen: `role`, and for each project a field of its UUID.
+fn chosen(visit: &Visit, typed: &Form, before: &Grant) -> Grant {
+    if typed.get("role") == "owner" {
+        return Grant::Owner;
+    }
+    let state = visit.handle().state();
+    // Of what the form did not show nothing was said.
+    let unseen = state.projects().skip(MOST_LISTED).filter(|_| !before.is_owner());
+    let unseen = unseen.filter_map(|found| Some((found.project.id, before.in_project(found.project.id)?)));
+    let seen = state.projects().take(MOST_LISTED);
+    let seen = seen.filter_map(|found| Some((found.project.id, Membership::parse(typed.get(&found.project.uuid.to_string()))?)));
+    Grant::Projects(Projects::new(seen.chain(unseen)))
+}
+
+/// Invites somebody.
+pub(super) async fn invite(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
+    let (text, grant) = (typed.get("name"), chosen(visit, typed, &Grant::Owner));
+    let name = match UserName::parse(text) {
+        Ok(name) => name,
+        Err(reason) => return Ok(page(visit, text, Some(reason.into()), &grant).into()),
+    };
+    let user = match manage::user::create(visit.handle(), name, None, grant.clone()).await {
+        Err(error @ ManageError::User(UserRefusal::NameTaken | UserRefusal::TooMany)) => {
+            return Ok(page(visit, text, Some(error.to_string()), &grant).into());
+        }
+        made => made?,
+    };
+    told(visit, "invited", &user);
+    make_link(visit, &user, &Page::Users()).await?;
+    Ok(Done::Go(Page::Users(), Notice::of("invited")))
+}
+
+async fn make_link(visit: &Visit, user: &User, at: &Page) -> Result<(), Trouble> {
+    let link = manage::user::link(visit.handle(), Some(user)).await?;
+    told(visit, "made a link for", user);
+    visit.site.shown_once.keep(visit, &at.to_string(), format!("{}{}", visit.base_url().as_str(), link.path()));
+    Ok(())
+}
+
+fn told(visit: &Visit, did: &str, whom: &User) {
+    tracing::info!(user = visit.user_name(), address = %visit.came.client.addr, whom = whom.name.as_str(), "{did} a user");
+}
+
+#[derive(Template)]
+#[template(path = "user.html", config = "src/web/askama.toml")]
+struct OneUser {
+    frame: Frame,
+    own: String,
+    title: String,
+    name: String,
+    status: &'static str,
+    is_wrong: Option<String>,
+    granted: Granted,
+    sessions: usize,
+    made: Option<String>,
+    is_oneself: bool,
+    has_second_factor: bool,
+    asks_password: bool,
+    delete_is_wrong: Option<&'static str>,
+}
+
+/// A user.
+pub(super) fn show_user(visit: &Visit, uuid: Uuid) -> Result<Done, Trouble> {
+    let user = find(visit, uuid)?;
+    Ok(user_page(visit, &user, user.name.as_str(), &user.grant, (None, None)).into())
+}
+
+fn user_page(visit: &Visit, user: &User, name: &str, grant: &Grant, wrong: (Option<String>, Option<&'static str>)) -> Html {
+    let at = Page::User(user.uuid);
+    let (is_wrong, delete_is_wrong) = wrong;
+    let is_refused = is_wrong.is_some() || delete_is_wrong.is_some();
+    let made = visit.site.shown_once.take(visit, &at.to_string());
+    let is_secret = made.is_some();
+    let one = OneUser {
+        frame: visit.frame(user.name.as_str()),
+        own: visit.link(&at),
+        title: user.name.as_str().into(),
+        name: name.into(),
+        status: status(user),
+        is_wrong,
+        granted: granted(visit, grant),
+        sessions: visit.handle().state().users.sessions_of(user.id, visit.now).count(),
+        made,
+        is_oneself: visit.viewer.person.as_ref().is_some_and(|person| person.user.id == user.id),
+        has_second_factor: user.second.is_some(),
+        asks_password: asks_password(visit),
+        delete_is_wrong,
+    };
+    let html = Html::of(&one);
+    let html = if is_secret { html.secret() } else { html };
+    if is_refused { html.refused() } else { html }
+}
+
+fn find(visit: &Visit, uuid: Uuid) -> Result<Arc<User>, Trouble> {
+    visit.handle().state().users.by_uuid(uuid).cloned().ok_or_else(Trouble::nothing_here)
+}
+
+/// What one of the buttons does.
+pub(super) async fn post_user(visit: &Visit, uuid: Uuid, typed: &Form) -> Result<Done, Trouble> {
+    let user = find(visit, uuid)?;
+    let by = visit.viewer.person.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
+    let refused = |reason: String| Ok(user_page(visit, &user, typed.get("name"), &user.grant, (Some(reason), None)).into());
+    let at = Page::User(uuid);
+    let changes = match typed.get("do") {
+        "save" => {
+            let grant = chosen(visit, typed, &user.grant);
+            match UserName::parse(typed.get("name")) {
+                Ok(name) => UserChanges { name: Some(name), grant: Some(grant), ..UserChanges::default() },
+                Err(reason) => return refused(reason.into()),
+            }
+        }
+        "disable" => UserChanges { disabled: Some(true), ..UserChanges::default() },
+        "reset-totp" => UserChanges { second: Some(None), ..UserChanges::default() },
+        "enable" => UserChanges { disabled: Some(false), ..UserChanges::default() },
+        "link" => {
+            make_link(visit, &user, &at).await?;
+            return Ok(Done::Go(at, None));
+        }
+        "sign-out" => {
+            manage::user::sign_out(visit.handle(), user.id, Closing::All).await?;
+            told(visit, "signed out", &user);
+            return Ok(Done::Go(at, Notice::of("signed-out")));
+        }
+        "delete" => return delete(visit, &user, typed).await,
+        _ => return Err(Trouble::nothing_here()),
+    };
+    match manage::user::set(visit.handle(), user.id, changes, by).await {
+        Err(error @ ManageError::User(_)) => return refused(error.to_string()),
+        done => done?,
+    };
+    told(visit, if typed.get("do") == "reset-totp" { "took the second factor of" } else { "changed" }, &user);
+    Ok(Done::Go(at, Notice::of("saved")))
+}
+
+async fn delete(visit: &Visit, user: &User, typed: &Form) -> Result<Done, Trouble> {
+    let refused = |reason| Ok(user_page(visit, user, user.name.as_str(), &user.grant, reason).into());
+    if !is_confirmed(visit, typed.get("password")).await? {
+        return refused((None, Some("type your own password")));
+    }
+    match manage::user::delete(visit.handle(), user.id).await {
+        Err(error @ ManageError::User(_)) => return refused((Some(error.to_string()), None)),
+        done => done?,
+    }
+    told(visit, "deleted", user);
+    Ok(Done::Go(Page::Users(), Notice::of("user-deleted")))
+}

@@ -1,0 +1,12 @@
+//! What the HTTP door and the pages have in common, so that neither has a second one: requests and their bodies, answers and their faults,
+//! and the URLs that programs use.
+
+pub(crate) mod badge_link;
+pub(crate) mod body;
+pub(crate) mod client;
+pub(crate) mod line;
+pub(crate) mod outgoing;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod route;
+pub(crate) mod unsubscribe_link;

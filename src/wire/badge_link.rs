@@ -1,0 +1,131 @@
+//! The signed part of badge URLs: it names a project and a tag, and cannot be made for another tag without the secret.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+
+use crate::domain::project::BadgeSecret;
+use crate::wire::route::{BadgePath, Format, Route, SIGNATURE_LENGTH, States};
+
+/// The URLs of the badge of a tag, or of a whole project, with their names.
+pub(crate) fn links(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> [(&'static str, String); 6] {
+    let signature: Box<str> = signature(secret, badge_key, tag).into();
+    let link = |states, format| {
+        let (badge_key, signature, tag) = (badge_key.into(), signature.clone(), tag.map(Box::from));
+        let mut url = base_url.to_owned();
+        Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }).write(&mut url);
+        url
+    };
+    [
+        ("svg", link(States::Two, Format::Svg)),
+        ("svg3", link(States::Three, Format::Svg)),
+        ("json", link(States::Two, Format::Json)),
+        ("json3", link(States::Three, Format::Json)),
+        ("shields", link(States::Two, Format::Shields)),
+        ("shields3", link(States::Three, Format::Shields)),
+    ]
+}
+
+/// Whether a signature is that of a tag, or of a whole project.
+pub(crate) fn is_signed(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
+    signature(secret, badge_key, tag).as_bytes().ct_eq(claimed.as_bytes()).into()
+}
+
+/// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
+fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String {
+    // No badge key has a slash in it, so no two badges give the same text.
+    let mac = match tag {
+        Some(tag) => mac(secret, &[badge_key.as_bytes(), b"/", tag.as_bytes()]),
+        None => mac(secret, &[badge_key.as_bytes()]),
+    };
+    let mut signature = BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+    signature.truncate(SIGNATURE_LENGTH);
+    signature
+}
+
+/// The HMAC-SHA-256 of a text given in parts.
+pub(super) fn mac(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
+    // A key shorter than a block is filled up with zeros (RFC 2104, section 2).
+    let mut block = [0; 64];
+    block.iter_mut().zip(&secret.0).for_each(|(byte, secret)| *byte = *secret);
+    let mut mac = Hmac::<Sha256>::new(&block.into());
+    parts.iter().for_each(|part| mac.update(part));
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECRET: BadgeSecret = BadgeSecret([7; 32]);
+
+    /// The tag, states and format of a URL whose signature fits.
+    fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, States, Format)> {
+        match Route::parse(url.strip_prefix("http://h")?)? {
+            Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
+                is_signed(secret, &badge_key, tag.as_deref(), &signature).then_some((tag, states, format))
+            }
+            _ => None,
+        }
+    }
+
+    fn svg3(tag: Option<&str>) -> String {
+        let [_, (_, url), ..] = links("http://h", &SECRET, "key", tag);
+        url
+    }
+
+    #[test]
+    fn a_tag_is_one_segment_and_a_project_has_none() {
+        for (tag, end) in [
+            (None, ".svg"),
+            (Some("prod"), "/prod.svg"),
+            (Some("a/b#c d"), "/a%2Fb%23c%20d.svg"),
+            (Some("v1.2"), "/v1.2.svg"),
+            (Some("ž"), "/%C5%BE.svg"),
+            (Some("*"), "/%2A.svg"),
+        ] {
+            let url = svg3(tag);
+            assert_eq!(&url.strip_prefix("http://h/badge/key/").unwrap()[SIGNATURE_LENGTH..], end);
+        }
+    }
+
+    #[test]
+    fn a_signature_fits_one_secret_one_project_and_one_tag() {
+        let (all, tag) = (svg3(None), svg3(Some("prod")));
+        assert!(parse(&SECRET, &all).is_some() && parse(&SECRET, &tag).is_some());
+        assert_eq!(parse(&BadgeSecret([8; 32]), &all), None);
+        let signature = tag.strip_prefix("http://h/badge/key/").and_then(|rest| rest.strip_suffix("/prod.svg")).unwrap();
+        for forged in [
+            format!("kex/{signature}/prod.svg"),
+            format!("key/{signature}/pro.svg"),
+            format!("key/{signature}.svg"),
+            format!("key/{signature}-3/prod.svg"),
+            format!("key/{signature}x/prod.svg"),
+            format!("key/{}/prod.svg", &signature[1..]),
+            format!("key/{signature}/prod.png"),
+            format!("key/{signature}/prod.SVG"),
+            format!("key/{signature}/prod"),
+            format!("key/{signature}/prod%FF.svg"),
+            "key/äöüß/prod.svg".to_owned(),
+            "key/.svg".to_owned(),
+        ] {
+            assert_eq!(parse(&SECRET, &format!("http://h/badge/{forged}")), None, "{forged}");
+        }
+        assert_eq!(parse(&SECRET, &all.replace(".svg", "/*.svg")), None, "a tag named * is not the whole project");
+    }
+
+    proptest! {
+        #[test]
+        fn any_tag_survives_its_urls(secret in any::<[u8; 32]>().prop_map(BadgeSecret), tag in any::<String>()) {
+            for (name, url) in links("http://h", &secret, "key", Some(&tag)) {
+                prop_assert!(url.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/".contains(&byte)), "{url}");
+                let states = if name.ends_with('3') { States::Three } else { States::Two };
+                let format = Format::ALL.into_iter().find(|format| format.name() == name.trim_end_matches('3')).unwrap();
+                prop_assert_eq!(parse(&secret, &url), Some((Some(tag.as_str().into()), states, format)));
+            }
+        }
+    }
+}

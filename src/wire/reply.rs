@@ -1,0 +1,305 @@
+//! Every answer: what went well, and the status and the words of every fault. Each stands here once.
+
+use std::borrow::Cow;
+
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL,
+    CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+
+use super::outgoing::Content;
+use crate::engine::command::{Refusal, Unavailable};
+
+/// An answer on its way out.
+pub(crate) type Reply = Response<Content>;
+
+/// What a connection over the limit is told before it is closed.
+pub(crate) const OVERLOADED: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+fn with(status: StatusCode, content_type: HeaderValue, body: impl Into<Content>) -> Reply {
+    let mut reply = Response::new(body.into());
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    reply
+}
+
+/// 200 with a JSON document.
+pub(crate) fn json(body: impl Into<Content>) -> Reply {
+    with(StatusCode::OK, JSON, body)
+}
+
+/// 201 with a JSON document.
+pub(crate) fn created_json(body: impl Into<Content>) -> Reply {
+    with(StatusCode::CREATED, JSON, body)
+}
+
+/// 200 with a text.
+pub(crate) fn text(body: impl Into<Content>) -> Reply {
+    with(StatusCode::OK, TEXT, body)
+}
+
+/// 201 with a text.
+pub(crate) fn created_text(body: impl Into<Content>) -> Reply {
+    with(StatusCode::CREATED, TEXT, body)
+}
+
+/// 200 with a page.
+pub(crate) fn page(html: impl Into<Content>) -> Reply {
+    with(StatusCode::OK, HTML, html)
+}
+
+/// 200 with content of some other type.
+pub(crate) fn content(content_type: &'static str, body: impl Into<Content>) -> Reply {
+    with(StatusCode::OK, HeaderValue::from_static(content_type), body)
+}
+
+/// 200 with a page that stands alone: it loads nothing, and is shown in no other one.
+pub(crate) fn lone_page(html: String) -> Reply {
+    let mut reply = page(html);
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; form-action 'self'; frame-ancestors 'none'"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        set(&mut reply, name, value);
+    }
+    reply
+}
+
+/// 204 without a body.
+pub(crate) fn no_content() -> Reply {
+    let mut reply = Response::new(Content::from(""));
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    reply
+}
+
+/// 301 to a relative location.
+pub(crate) fn moved(location: &str) -> Reply {
+    let mut reply = Response::new(Content::from(""));
+    *reply.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    set(&mut reply, LOCATION, location);
+    reply
+}
+
+/// 303 to a relative location: what was asked for is done, and the page there shows it.
+pub(crate) fn see_other(location: &str) -> Reply {
+    let mut reply = Response::new(Content::from(""));
+    *reply.status_mut() = StatusCode::SEE_OTHER;
+    set(&mut reply, LOCATION, location);
+    reply
+}
+
+/// 304 for a client that has the current answer already.
+pub(crate) fn not_modified(tag: &str) -> Reply {
+    let mut reply = Response::new(Content::from(""));
+    *reply.status_mut() = StatusCode::NOT_MODIFIED;
+    set(&mut reply, ETAG, tag);
+    reply
+}
+
+/// Sets a header, unless the value cannot stand in one.
+pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().insert(name, value);
+    }
+}
+
+/// Has browsers take the content for what it is said to be (Fetch Standard, X-Content-Type-Options).
+pub(crate) fn never_sniffed(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+}
+
+/// Whether the connection ends with this answer while the client may still be sending a body.
+pub(crate) fn leaves_body(reply: &Reply) -> bool {
+    reply.headers().contains_key(CONNECTION)
+}
+
+/// Forbids every cache to keep the answer.
+pub(crate) fn never_cached(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-cache, max-age=0"));
+    reply
+}
+
+/// Lets scripts of every web page send such requests, with an API key, and read the answer (Fetch Standard, CORS protocol).
+pub(crate) fn any_origin(mut reply: Reply, methods: &'static str) -> Reply {
+    for (name, value) in [
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Api-Key"),
+        (ACCESS_CONTROL_ALLOW_METHODS, methods),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// There is no such thing.
+    NotFound,
+    /// The path does not take the method. It takes these.
+    MethodNotAllowed(&'static str),
+    /// Something in the request is wrong.
+    BadRequest(Cow<'static, str>),
+    /// No API key, or none of the right length.
+    MissingKey,
+    /// An API key that opens nothing here.
+    WrongKey,
+    /// The session of whoever asks for a page is over.
+    NotSignedIn,
+    /// The check belongs to another project.
+    Forbidden,
+    /// The project has as many checks as it may.
+    CheckLimit,
+    /// The project has as many channels as the API makes.
+    ChannelLimit,
+    /// 403: the project has as many maintenance windows as it may.
+    WindowLimit,
+    /// Resume of a check that is not paused.
+    NotPaused,
+    /// Several checks have that slug.
+    AmbiguousSlug,
+    /// The body did not come in time.
+    Timeout,
+    /// What is to be changed has changed since it was read.
+    Outdated,
+    /// Fields of a form are wrong. The page says which.
+    Invalid,
+    /// Too many long bodies are coming in at the same time.
+    NoRoom,
+    /// The body is longer than so many bytes.
+    TooLarge(usize),
+    /// The URL is too long.
+    UriTooLong,
+    /// The body is coded in a way that is not known here.
+    UnknownCoding,
+    /// The API key is used too often. It is good again after so many seconds.
+    TooManyRequests(i64),
+    /// As many pages as may be are kept up to date.
+    TooManyStreams,
+    /// The queue is full, the database fails at the moment, or the service is stopping.
+    Unavailable,
+    /// A test query failed.
+    ProbeFailed,
+}
+
+impl Fault {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::MissingKey | Self::WrongKey | Self::NotSignedIn => StatusCode::UNAUTHORIZED,
+            Self::Forbidden | Self::CheckLimit | Self::ChannelLimit | Self::WindowLimit => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::NotPaused | Self::AmbiguousSlug | Self::Outdated => StatusCode::CONFLICT,
+            Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::ProbeFailed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable | Self::NoRoom | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What is wrong, in words without a full stop.
+    pub(crate) fn message(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::NotFound => "not found",
+            Self::MethodNotAllowed(_) => "method not allowed",
+            Self::BadRequest(message) => return message.clone(),
+            Self::MissingKey => "missing api key",
+            Self::WrongKey => "wrong api key",
+            Self::NotSignedIn => "not signed in",
+            Self::Forbidden => "access denied",
+            Self::CheckLimit => "the project has reached its check limit",
+            Self::ChannelLimit => "the project has too many channels, remove some",
+            Self::WindowLimit => "the project has too many maintenance windows, remove some",
+            Self::NotPaused => "check is not paused",
+            Self::AmbiguousSlug => "ambiguous slug",
+            Self::Outdated => "it has changed since",
+            Self::Invalid => "fields of the form are wrong",
+            Self::Timeout => "the request body did not arrive in time",
+            Self::NoRoom => "too many long request bodies are coming in, try again later",
+            Self::TooLarge(most) => return format!("the request body is longer than {most} bytes").into(),
+            Self::UriTooLong => "the URL is too long",
+            Self::UnknownCoding => "the only transfer coding that is taken is chunked",
+            Self::TooManyRequests(_) => "too many requests with this api key, try again later",
+            Self::TooManyStreams => "too many pages are kept up to date already, ask now and then instead",
+            Self::Unavailable => "the service cannot do this at the moment, try again later",
+            Self::ProbeFailed => "the test query of the database failed",
+        })
+    }
+
+    /// As a text, for ping URLs and everything outside the API.
+    pub(crate) fn plain(&self) -> Reply {
+        self.complete(with(self.status(), TEXT, self.message().into_owned()))
+    }
+
+    /// As a page.
+    pub(crate) fn page(&self, html: impl Into<Content>) -> Reply {
+        self.complete(with(self.status(), HTML, html))
+    }
+
+    /// As a JSON object with a member `error`.
+    pub(crate) fn json(&self) -> Reply {
+        let body = serde_json::json!({ "error": self.message() }).to_string();
+        self.complete(with(self.status(), JSON, body))
+    }
+
+    /// Adds the headers that belong to some faults.
+    fn complete(&self, mut reply: Reply) -> Reply {
+        match self {
+            Self::MethodNotAllowed(allowed) => set(&mut reply, ALLOW, allowed),
+            Self::TooManyRequests(seconds) => set(&mut reply, RETRY_AFTER, &seconds.to_string()),
+            Self::Unavailable | Self::NoRoom => set(&mut reply, RETRY_AFTER, "1"),
+            Self::TooManyStreams => set(&mut reply, RETRY_AFTER, "60"),
+            _ => {}
+        }
+        // What is left of the body would be read as the next request.
+        if matches!(self, Self::Timeout | Self::NoRoom | Self::TooLarge(_) | Self::UnknownCoding) {
+            set(&mut reply, CONNECTION, "close");
+        }
+        reply
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => Self::NotFound,
+            Refusal::AmbiguousSlug => Self::AmbiguousSlug,
+            Refusal::CheckLimit => Self::CheckLimit,
+            Refusal::ChannelLimit => Self::ChannelLimit,
+            Refusal::WindowLimit => Self::WindowLimit,
+            Refusal::NotPaused => Self::NotPaused,
+            Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),
+            Refusal::InvalidChannel(text) => Self::BadRequest(format!("invalid channel identifier: {text}").into()),
+            Refusal::AmbiguousChannel(text) => Self::BadRequest(format!("non-unique channel identifier: {text}").into()),
+            Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
+            Refusal::Parents(error) => Self::BadRequest(error.to_string().into()),
+            Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),
+            // No request of this door names a project, retries a delivery or declares anything.
+            Refusal::Conflicts(_) => Self::BadRequest("what is declared cannot be".into()),
+            Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
+            Refusal::User(_) => Self::BadRequest("the user does not allow it".into()),
+            Refusal::ChannelDisabled => Self::BadRequest("the channel is disabled".into()),
+            Refusal::Outdated => Self::BadRequest("the check has changed since".into()),
+        }
+    }
+}
+
+impl From<Unavailable> for Fault {
+    fn from(_: Unavailable) -> Self {
+        Self::Unavailable
+    }
+}

@@ -1,0 +1,145 @@
+//! What every request must be like, and its URL: how long it may be, where the service lies in it, and its query.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use hyper::header::{HOST, TRANSFER_ENCODING};
+use hyper::{Request, Uri, Version};
+
+use super::reply::Fault;
+
+/// Bytes of path and query; longer ones are answered 414.
+pub(crate) const URL_BYTES: usize = 8 << 10;
+
+/// Refuses what no address takes: a URL that is too long, a request without a host or with several (RFC 9112, section 3.2), and a body
+/// that is coded otherwise than in chunks (section 6.1).
+pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Fault> {
+    let headers = request.headers();
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > URL_BYTES) {
+        return Err(Fault::UriTooLong);
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() || (host.is_none() && request.version() == Version::HTTP_11) {
+        return Err(Fault::BadRequest("give one Host header".into()));
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Fault::UnknownCoding),
+    }
+}
+
+/// Where the service is reached, without a slash at the end; it may have a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BaseUrl {
+    text: Arc<str>,
+    /// The path within `text`: empty, or beginning with a slash and ending without one.
+    path: Arc<str>,
+}
+
+/// Why a text is no base URL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BaseUrlError;
+
+impl std::fmt::Display for BaseUrlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a base URL looks like https://checks.example.org or https://example.org/checks, without query and fragment")
+    }
+}
+
+impl std::error::Error for BaseUrlError {}
+
+impl FromStr for BaseUrl {
+    type Err = BaseUrlError;
+
+    fn from_str(text: &str) -> Result<Self, BaseUrlError> {
+        let text = text.trim_end_matches('/');
+        let uri: Uri = text.parse().map_err(|_| BaseUrlError)?;
+        let authority = uri.authority().ok_or(BaseUrlError)?;
+        let bad = !matches!(uri.scheme_str(), Some("http" | "https")) || uri.query().is_some() || text.contains('#');
+        if bad || authority.as_str().contains('@') || authority.host().is_empty() {
+            return Err(BaseUrlError);
+        }
+        Ok(Self { text: text.into(), path: uri.path().trim_end_matches('/').into() })
+    }
+}
+
+impl BaseUrl {
+    /// The URL, without a slash at the end.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The host of the URL, without its port.
+    pub fn host(&self) -> &str {
+        let rest = self.text.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or_default();
+        match authority.split_once(']') {
+            Some((address, _)) => address.trim_start_matches('['),
+            None => authority.split(':').next().unwrap_or_default(),
+        }
+    }
+
+    /// The path of the URL: empty, or beginning with a slash and ending without one.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// A request's path as if the service lay at the root: proxies may pass the prefix on or strip it.
+    pub(crate) fn inner_path<'p>(&self, path: &'p str) -> &'p str {
+        path.strip_prefix(&*self.path).filter(|rest| rest.starts_with('/')).unwrap_or(path)
+    }
+}
+
+/// The decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.
+pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
+    pairs(uri.query().unwrap_or_default())
+}
+
+/// The decoded pairs of a query or a form, in order (URL Standard, application/x-www-form-urlencoded). A name or value that is not UTF-8 is
+/// `None`.
+pub(crate) fn pairs(text: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> + '_ {
+    let parts = text.split('&').filter(|part| !part.is_empty());
+    parts.map(|part| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        (decoded(name), decoded(value))
+    })
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_may_have_a_path_and_lose_the_last_slash() {
+        for (text, kept, inner) in [
+            ("http://localhost:8000", "http://localhost:8000", "/sub/ping"),
+            ("https://example.org/sub/", "https://example.org/sub", "/ping"),
+        ] {
+            let base: BaseUrl = text.parse().unwrap();
+            assert!(["localhost", "example.org"].contains(&base.host()));
+            assert_eq!((base.as_str(), base.inner_path("/sub/ping")), (kept, inner));
+            assert_eq!(base.inner_path("/subject"), "/subject");
+        }
+        for bad in ["", "localhost:8000", "ftp://example.org", "http://", "http://u@h", "http://h/?q", "http://h/#f", "/sub"] {
+            assert_eq!(bad.parse::<BaseUrl>(), Err(BaseUrlError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn queries_are_decoded() {
+        let uri = "/?a=1&b&&c=%C3%A4+x&d=%ff&a=2".parse().unwrap();
+        let pairs: Vec<_> = query(&uri).collect();
+        let some = |text: &str| Some(text.to_owned());
+        let wanted =
+            [("a", some("1")), ("b", some("")), ("c", some("ä x")), ("d", None), ("a", some("2"))].map(|(name, value)| (some(name), value));
+        assert_eq!(pairs, wanted);
+    }
+}

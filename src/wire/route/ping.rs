@@ -1,0 +1,107 @@
+//! Ping URLs: whom they are for and what they say.
+
+use uuid::Uuid;
+
+use crate::domain::ids::{path_uuid, write_uuid};
+use crate::domain::project::PingKey;
+use crate::domain::text::Slug;
+use crate::wire::request::BaseUrl;
+
+/// A ping URL: whom it is for and what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum PingPath {
+    /// `/ping/<uuid>[/<action>]`
+    Uuid(Uuid, Action),
+    /// `/ping/<ping key>/<slug>[/<action>]`
+    Slug(PingKey, Slug, Action),
+    /// A slug with capital letters.
+    BadSlug,
+}
+
+/// The last segment of a ping URL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// There is none.
+    Success,
+    Start,
+    Fail,
+    Log,
+    /// 0 to 255; leading zeros are allowed.
+    ExitStatus(u8),
+    /// An exit status above 255.
+    BadExitStatus,
+}
+
+impl PingPath {
+    /// Reads the segments behind `/ping/`.
+    pub(super) fn parse(segments: &[&str]) -> Option<Self> {
+        let (first, rest) = segments.split_first()?;
+        if let Some(uuid) = path_uuid(first) {
+            return match rest {
+                [] | [""] => Some(Self::Uuid(uuid, Action::Success)),
+                [action] => Some(Self::Uuid(uuid, Action::parse(action)?)),
+                _ => None,
+            };
+        }
+        let (slug, action) = match rest {
+            [slug] => (slug, Action::Success),
+            [slug, action] => (slug, Action::parse(action)?),
+            _ => return None,
+        };
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if slug.is_empty() || !slug.bytes().all(fits) {
+            return None;
+        }
+        if slug.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Some(Self::BadSlug);
+        }
+        Some(Self::Slug(PingKey::parse(first)?, Slug::parse(slug).ok()?, action))
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        out.push_str("/ping/");
+        match self {
+            Self::Uuid(uuid, action) => {
+                write_uuid(*uuid, out);
+                action.write(out);
+            }
+            Self::Slug(key, slug, action) => {
+                out.extend([key.as_str(), "/", slug.as_str()]);
+                action.write(out);
+            }
+            Self::BadSlug => out.push_str("key/Slug"),
+        }
+    }
+}
+
+impl Action {
+    fn parse(segment: &str) -> Option<Self> {
+        Some(match segment {
+            "start" => Self::Start,
+            "fail" => Self::Fail,
+            "log" => Self::Log,
+            "" => return None,
+            // Digits alone fail to be a u8 only if the number is too large.
+            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_or(Self::BadExitStatus, Self::ExitStatus),
+            _ => return None,
+        })
+    }
+
+    fn write(self, out: &mut String) {
+        match self {
+            Self::Success => {}
+            Self::Start => out.push_str("/start"),
+            Self::Fail => out.push_str("/fail"),
+            Self::Log => out.push_str("/log"),
+            Self::ExitStatus(status) => out.extend(["/", &status.to_string()]),
+            Self::BadExitStatus => out.push_str("/256"),
+        }
+    }
+}
+
+/// The URL that makes a check of this slug, if there is none, and pings it.
+pub fn creating_ping_url(base_url: &BaseUrl, key: PingKey, slug: Slug) -> String {
+    let mut url = base_url.as_str().to_owned();
+    PingPath::Slug(key, slug, Action::Success).write(&mut url);
+    url + "?create=1"
+}

@@ -1,0 +1,254 @@
+//! Paths that name something, paths that come close, and every route written and read again.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::domain::ids::{UniqueKey, path_uuid};
+use crate::domain::project::PingKey;
+use crate::domain::text::Slug;
+
+const U: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+const K: &str = "ABCDEFGHIJKLMNOPQRSTUv";
+
+fn filled(template: &str) -> String {
+    template.replace("UU", U).replace("KK", K)
+}
+
+#[test]
+fn ping_paths() {
+    let uuid = path_uuid(U).unwrap();
+    for (path, action) in [
+        ("/ping/UU", Action::Success),
+        ("/ping/UU/", Action::Success),
+        ("/ping/UU/start", Action::Start),
+        ("/ping/UU/fail", Action::Fail),
+        ("/ping/UU/log", Action::Log),
+        ("/ping/UU/0", Action::ExitStatus(0)),
+        ("/ping/UU/000", Action::ExitStatus(0)),
+        ("/ping/UU/1", Action::ExitStatus(1)),
+        ("/ping/UU/0255", Action::ExitStatus(255)),
+        ("/ping/UU/256", Action::BadExitStatus),
+        ("/ping/UU/99999999999999999999999", Action::BadExitStatus),
+    ] {
+        assert_eq!(Route::parse(&filled(path)), Some(Route::Ping(PingPath::Uuid(uuid, action))), "{path}");
+        let by_slug = path.replace("UU", "KK/a-b_1");
+        let slug = Slug::parse("a-b_1").unwrap();
+        let wanted = (!path.ends_with('/')).then(|| Route::Ping(PingPath::Slug(PingKey::parse(K).unwrap(), slug, action)));
+        assert_eq!(Route::parse(&filled(&by_slug)), wanted, "{by_slug}");
+    }
+    assert_eq!(Route::parse("/ping/any/Slug"), Some(Route::Ping(PingPath::BadSlug)));
+    for path in [
+        "/ping",
+        "/ping/",
+        "/ping/UU/-1",
+        "/ping/UU/1.5",
+        "/ping/UU/stop",
+        "/ping/UU/start/",
+        "/ping/UU//",
+        "/ping/KK",
+        "/ping/KK/",
+        "/ping/KK/a.b",
+        "/ping/KK/a%2Fb",
+        "/ping/short/slug",
+        "/ping/KK/a/b/c",
+        "//ping/UU",
+        "ping/UU",
+        "",
+    ] {
+        assert_eq!(Route::parse(&filled(path)), None, "{path}");
+    }
+    assert_eq!(Route::parse(&format!("/ping/{}", U.to_uppercase())), None);
+}
+
+#[test]
+fn api_paths() {
+    let unique = "0123456789abcdef0123456789abcdef01234567";
+    let key = UniqueKey::parse(unique).unwrap();
+    for (resource, template) in Resource::ALL {
+        let path = template.replace("{uuid}", &Uuid::nil().to_string()).replace("{unique_key}", unique).replace("{n}", "1");
+        let resource = match resource {
+            Resource::UniqueCheck(_) => Resource::UniqueCheck(key),
+            Resource::UniqueFlips(_) => Resource::UniqueFlips(key),
+            other => other,
+        };
+        for (name, version) in [("v1", Version::V1), ("v2", Version::V2), ("v3", Version::V3)] {
+            let endpoint = Endpoint { version, resource, slash_missing: false };
+            assert_eq!(Route::parse(&format!("/api/{name}{path}")), Some(Route::Api(endpoint.clone())), "{path}");
+            let other_form = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
+            let wanted = path.ends_with('/').then_some(Route::Api(Endpoint { slash_missing: true, ..endpoint }));
+            assert_eq!(Route::parse(&format!("/api/{name}{other_form}")), wanted, "{other_form}");
+        }
+    }
+    for path in [
+        "/api",
+        "/api/",
+        "/api/v3",
+        "/api/v3/",
+        "/api/v4/checks/",
+        "/api/v2/openapi.json",
+        "/api/v3/openapi.json/",
+        "/api/v3/check/",
+        "/api/v3//checks/",
+        "/api/v3/checks//",
+        "/api/v3/checks/UU/pings/x/body",
+        "/api/v3/checks/UU/pings/-1/body",
+        "/api/v3/checks/UU/pings/1",
+        "/api/v3/checks/UU/nothing",
+    ] {
+        assert_eq!(Route::parse(&filled(path)), None, "{path}");
+    }
+    assert_eq!(Route::parse("/api/v3/openapi.json"), Some(Route::OpenApi));
+    assert_eq!(Route::parse(&format!("/api/v3/checks/{}", unique.to_uppercase())), None);
+    assert_eq!(Route::parse(&format!("/api/v3/checks/{unique}/pings/")), None);
+}
+
+#[test]
+fn paths_of_our_own() {
+    for (resource, template) in OwnResource::ALL {
+        let path = format!("{OWN_PATH}{template}").replace("{uuid}", &Uuid::nil().to_string());
+        assert_eq!(Route::parse(&path), Some(Route::Own(resource)), "{path}");
+        assert_eq!(Route::parse(&format!("{path}/")), None, "{path}/");
+    }
+    for path in ["", "/", "/checks", "/checks/UU", "/channels/x", "/channels/UU/pause", "/channels/UU/test/x", "/deliveries/1"] {
+        assert_eq!(Route::parse(&filled(&format!("{OWN_PATH}{path}"))), None, "{path}");
+    }
+    for path in ["/api/overdue/channels", "/api/overdue/v2/channels", "/api/overdue", "/overdue/v1/channels"] {
+        assert_eq!(Route::parse(path), None, "{path}");
+    }
+    assert_eq!(Route::parse(&format!("{OWN_PATH}/channels/{}", U.to_uppercase())), None);
+}
+
+#[test]
+fn badge_paths() {
+    let (three, two, svg) = (States::Three, States::Two, Format::Svg);
+    let signed = |states, tag: Option<&str>| BadgePath::Tag {
+        badge_key: "key".into(),
+        signature: "abcdefgh".into(),
+        states,
+        tag: tag.map(Box::from),
+        format: svg,
+    };
+    let check = |states, format| BadgePath::Check { states, badge: path_uuid(U).unwrap(), format };
+    for (path, badge) in [
+        ("/badge/key/abcdefgh.svg", signed(three, None)),
+        ("/badge/key/abcdefgh-2.svg", signed(two, None)),
+        ("/badge/key/abcdefgh/a.b.svg", signed(three, Some("a.b"))),
+        ("/badge/key/abcdefgh-2/%2F%C5%BE.svg", signed(two, Some("/ž"))),
+        ("/badge/key/abcdefgh/.svg", signed(three, Some(""))),
+        ("/b/2/UU.svg", check(two, svg)),
+        ("/b/3/UU.shields", check(three, Format::Shields)),
+        ("/badge/key/abcdefgh.png", BadgePath::Unknown),
+        ("/badge/key/abcdefgh", BadgePath::Unknown),
+        ("/badge/key/abcdefg.svg", BadgePath::Unknown),
+        ("/badge/key/abcdefgh-3/a.svg", BadgePath::Unknown),
+        ("/badge/key/abcdefgh/%FF.svg", BadgePath::Unknown),
+        ("/b/2/UU.SVG", BadgePath::Unknown),
+        ("/b/2/UU", BadgePath::Unknown),
+        ("/b/3/x.svg", BadgePath::Unknown),
+    ] {
+        assert_eq!(Route::parse(&filled(path)), Some(Route::Badge(badge)), "{path}");
+    }
+    for path in ["/b/4/UU.svg", "/b/UU.svg", "/b/2/UU/x.svg", "/badge/key.svg", "/badge/key/abcdefgh/a/b.svg", "/healthz/"] {
+        assert_eq!(Route::parse(&filled(path)), None, "{path}");
+    }
+}
+
+fn ping_path() -> impl Strategy<Value = PingPath> {
+    let action = prop_oneof![
+        prop::sample::select(vec![Action::Success, Action::Start, Action::Fail, Action::Log, Action::BadExitStatus]),
+        any::<u8>().prop_map(Action::ExitStatus),
+    ];
+    let key = "[A-Za-z0-9_-]{22}".prop_map(|key| PingKey::parse(&key).unwrap());
+    let slug = "[a-z0-9_-]{1,100}".prop_map(|slug| Slug::parse(&slug).unwrap());
+    prop_oneof![
+        (any::<u128>(), action.clone()).prop_map(|(uuid, action)| PingPath::Uuid(Uuid::from_u128(uuid), action)),
+        (key, slug, action).prop_map(|(key, slug, action)| PingPath::Slug(key, slug, action)),
+        Just(PingPath::BadSlug),
+    ]
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let version = prop::sample::select(vec![Version::V1, Version::V2, Version::V3]);
+    let all = Resource::ALL.map(|(resource, _)| resource).to_vec();
+    (version, prop::sample::select(all), any::<u128>(), any::<u64>(), any::<bool>()).prop_map(|(version, resource, uuid, n, bare)| {
+        let uuid = Uuid::from_u128(uuid);
+        let key = UniqueKey::of(uuid);
+        let resource = match resource {
+            Resource::Check(_) => Resource::Check(uuid),
+            Resource::UniqueCheck(_) => Resource::UniqueCheck(key),
+            Resource::Pause(_) => Resource::Pause(uuid),
+            Resource::Resume(_) => Resource::Resume(uuid),
+            Resource::Pings(_) => Resource::Pings(uuid),
+            Resource::PingBody(..) => Resource::PingBody(uuid, n),
+            Resource::Flips(_) => Resource::Flips(uuid),
+            Resource::UniqueFlips(_) => Resource::UniqueFlips(key),
+            other @ (Resource::Checks | Resource::Channels | Resource::Badges | Resource::Status) => other,
+        };
+        let slash_missing = bare && resource.ends_in_slash();
+        Endpoint { slash_missing, ..Endpoint::new(version, resource) }
+    })
+}
+
+fn own_resource() -> impl Strategy<Value = OwnResource> {
+    let all = OwnResource::ALL.map(|(resource, _)| resource).to_vec();
+    (prop::sample::select(all), any::<u128>()).prop_map(|(resource, uuid)| {
+        let uuid = Uuid::from_u128(uuid);
+        match resource {
+            OwnResource::Channel(_) => OwnResource::Channel(uuid),
+            OwnResource::Test(_) => OwnResource::Test(uuid),
+            OwnResource::Enable(_) => OwnResource::Enable(uuid),
+            OwnResource::ChannelDeliveries(_) => OwnResource::ChannelDeliveries(uuid),
+            OwnResource::CheckDeliveries(_) => OwnResource::CheckDeliveries(uuid),
+            OwnResource::Alerting(_) => OwnResource::Alerting(uuid),
+            OwnResource::Window(_) => OwnResource::Window(uuid),
+            other @ (OwnResource::Kinds | OwnResource::Channels | OwnResource::Deliveries | OwnResource::Windows) => other,
+        }
+    })
+}
+
+fn badge_path() -> impl Strategy<Value = BadgePath> {
+    let form = || (prop::sample::select(vec![States::Two, States::Three]), prop::sample::select(Format::ALL.to_vec()));
+    let signed = ("[A-Za-z0-9_-]{22}", "[A-Za-z0-9_-]{8}", any::<Option<String>>(), form());
+    prop_oneof![
+        signed.prop_map(|(badge_key, signature, tag, (states, format))| {
+            let (badge_key, signature, tag) = (badge_key.into(), signature.into(), tag.map(Box::from));
+            BadgePath::Tag { badge_key, signature, states, tag, format }
+        }),
+        (any::<u128>(), form()).prop_map(|(badge, (states, format))| BadgePath::Check { states, badge: Uuid::from_u128(badge), format }),
+        Just(BadgePath::Unknown),
+    ]
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    prop_oneof![
+        4 => ping_path().prop_map(Route::Ping),
+        8 => endpoint().prop_map(Route::Api),
+        4 => own_resource().prop_map(Route::Own),
+        4 => badge_path().prop_map(Route::Badge),
+        1 => (any::<u128>(), "[A-Za-z0-9_-]{43}").prop_map(|(id, signature)| Route::Unsubscribe(Uuid::from_u128(id), signature.into())),
+        1 => Just(Route::OpenApi),
+        1 => Just(Route::Health),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_written_is_read_as_the_same(route in route()) {
+        let mut path = String::new();
+        route.write(&mut path);
+        prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)), "{path}");
+        prop_assert_eq!(Route::parse(&path), Some(route), "{}", path);
+    }
+
+    #[test]
+    fn no_path_is_too_much(path in "(/(ping|api|v3|overdue|v1|channels|checks|badge|b|2|[a-z0-9.%-]{0,10}))*|\\PC{0,40}") {
+        if let Some(route) = Route::parse(&path) {
+            let mut written = String::new();
+            route.write(&mut written);
+            prop_assert_eq!(Route::parse(&written), Some(route));
+        }
+    }
+}
