@@ -1,0 +1,240 @@
+//! What there is, as files would declare it: in a fixed order, with what is at its default left out.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::domain::check::{Check, Settings};
+use crate::domain::ids::ProjectId;
+use crate::domain::project::{Access, Channel, DEFAULT_PING_LOG_LIMIT, Key, Secret};
+use crate::domain::user::{Grant, User};
+use crate::domain::wanted::fields::{self, Fields, Value};
+use crate::domain::wanted::{ObjectKind, ObjectName};
+use crate::engine::Handle;
+use crate::engine::state::{ProjectState, State};
+
+/// An object as a file has it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Object {
+    /// The name of its project, or its own if it is one.
+    pub project: Option<String>,
+    /// What it is.
+    #[serde(with = "kind")]
+    pub kind: ObjectKind,
+    /// Its key.
+    pub name: String,
+    /// Its fields, in the order of the file.
+    pub fields: Vec<(String, Json)>,
+    /// What is to be said of it.
+    pub comments: Vec<String>,
+}
+
+mod kind {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::domain::wanted::ObjectKind;
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+    pub(super) fn serialize<S: Serializer>(kind: &ObjectKind, to: S) -> Result<S::Ok, S::Error> {
+        kind.name().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectKind, D::Error> {
+        ObjectKind::parse(&String::deserialize(from)?).ok_or_else(|| serde::de::Error::custom("no such kind of object"))
+    }
+}
+
+/// Writes objects, and names the variables of their secrets.
+struct Writer {
+    /// Whether secrets stand in the clear.
+    secrets: bool,
+    variables: BTreeSet<String>,
+}
+
+impl Writer {
+    fn value(&mut self, value: &Value, place: &[&str]) -> Json {
+        match value {
+            Value::Text(text) => (&**text).into(),
+            Value::Number(number) => (*number).into(),
+            Value::Flag(flag) => (*flag).into(),
+            Value::List(items) => items.iter().map(|item| &**item).collect(),
+            Value::Secret(text) if self.secrets => (&**text).into(),
+            Value::Secret(_) => json!({ "env": self.variable(place) }),
+            Value::Path(path) => json!({ "file": path }),
+            Value::Table(fields) => Json::Object(fields.iter().map(|(name, value)| (name.to_string(), self.value(value, place))).collect()),
+        }
+    }
+
+    /// The variable that is to hold a secret: `OVERDUE_HOME_TELEGRAM_TOKEN`.
+    fn variable(&mut self, place: &[&str]) -> String {
+        let words = place.iter().map(|word| {
+            let word: String = word.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+            word.trim_matches('_').to_owned()
+        });
+        let name = std::iter::once("OVERDUE".to_owned()).chain(words.filter(|word| !word.is_empty())).collect::<Vec<_>>().join("_");
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !self.variables.contains(name)).unwrap_or(name);
+        self.variables.insert(free.clone());
+        free
+    }
+
+    fn fields(&mut self, fields: &Fields, place: &[&str]) -> Vec<(String, Json)> {
+        let mut written = Vec::new();
+        for (name, value) in fields {
+            let place: Vec<_> = place.iter().copied().chain([&**name]).collect();
+            written.push((name.to_string(), self.value(value, &place)));
+        }
+        written
+    }
+}
+
+/// The key by which a file names something: its name, or its UUID where the name would not do.
+fn named(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
+    let does = !name.is_empty() && is_only && matches!(ObjectName::new(name), ObjectName::Text(_));
+    if does { name.into() } else { uuid.to_string() }
+}
+
+/// What there is of a project or of all, and of users if of all; `secrets`: in the clear.
+pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<Object> {
+    let mut writer = Writer { secrets, variables: BTreeSet::new() };
+    let state = handle.state();
+    let mut projects: Vec<_> = state.projects().filter(|one| project.is_none_or(|project| one.project.id == project)).collect();
+    projects.sort_by(|one, other| one.project.name.cmp(&other.project.name));
+    let mut objects = Vec::new();
+    for project_state in projects {
+        export_project(&state, project_state, &mut writer, &mut objects);
+    }
+    if project.is_none() {
+        let mut users: Vec<_> = state.users.iter().collect();
+        users.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
+        objects.extend(users.into_iter().map(|user| export_user(&state, user)));
+    }
+    objects
+}
+
+fn export_project(state: &State, project_state: &ProjectState, writer: &mut Writer, objects: &mut Vec<Object>) {
+    let project = &project_state.project;
+    let name = project.name.as_str();
+    let mut fields = Vec::new();
+    fields.extend(project.check_limit.map(|limit| ("check-limit".to_owned(), limit.into())));
+    let logs = Some(project.ping_log_limit).filter(|limit| *limit != DEFAULT_PING_LOG_LIMIT);
+    fields.extend(logs.map(|limit| ("ping-log-limit".to_owned(), limit.into())));
+    let (keys, comments) = export_keys(state, project_state, name, writer, &mut fields);
+    let object = |kind, key: String, fields| Object { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
+    objects.push(Object { comments, ..object(ObjectKind::Project, name.into(), fields) });
+    let channels: Vec<_> = project_state.channels.values().collect();
+    let mut counts = HashMap::new();
+    channels.iter().for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
+    let channel_keys = channels.iter().map(|channel| {
+        let is_only = counts.get(channel.name.as_str()) == Some(&1);
+        (channel.id, named(channel.name.as_str(), channel.uuid, is_only))
+    });
+    let channel_keys: HashMap<_, _> = channel_keys.collect();
+    let channel_key = |one: &Channel| channel_keys.get(&one.id).cloned().unwrap_or_default();
+    let mut written: Vec<_> = channels.iter().map(|channel| (channel_key(channel), channel)).collect();
+    written.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (key, channel) in written {
+        let mut fields = named_field(&key, channel.name.as_str());
+        fields.extend(writer.fields(&fields::channel(&channel.settings), &[name, &key]));
+        objects.push(object(ObjectKind::Channel, key, fields));
+    }
+    let check_key = |check: &Check| {
+        let is_only = state.checks_by_slug(project.id, &check.settings.slug).len() == 1;
+        named(check.settings.slug.as_str(), check.uuid, is_only)
+    };
+    let mut checks: Vec<_> = state.checks_of(project.id).map(|check| (check_key(check), check)).collect();
+    checks.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (key, check) in checks {
+        let assigned = state.channels_of(check).map(|channel| channel_key(channel).into()).collect();
+        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id)).map(|parent| check_key(parent).into());
+        let mut fields = Vec::new();
+        if key == check.uuid.to_string() {
+            if !check.settings.slug.is_empty() {
+                fields.push(("slug".to_owned(), check.settings.slug.as_str().into()));
+            }
+        } else {
+            fields.push(("uuid".to_owned(), check.uuid.to_string().into()));
+        }
+        fields.extend(writer.fields(&fields::check(&check.settings, assigned, parents.collect()), &[]));
+        objects.push(object(ObjectKind::Check, key, fields));
+    }
+    let windows: Vec<_> = project_state.windows.values().collect();
+    let is_only = |name: &str| windows.iter().filter(|other| other.name.as_str() == name).count() == 1;
+    let mut written: Vec<_> =
+        windows.iter().map(|window| (named(window.name.as_str(), window.uuid, is_only(window.name.as_str())), window)).collect();
+    written.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (key, window) in written {
+        let mut fields = named_field(&key, window.name.as_str());
+        fields.extend(writer.fields(&window.fields(), &[]));
+        objects.push(object(ObjectKind::Window, key, fields));
+    }
+    objects.extend(keys);
+}
+
+/// The name of something whose key is not its name.
+fn named_field(key: &str, name: &str) -> Vec<(String, Json)> {
+    if key == name || name.is_empty() { Vec::new() } else { vec![("name".to_owned(), name.into())] }
+}
+
+/// Ping keys; the values of others nobody knows, so that a comment has to do.
+fn export_keys(
+    state: &State,
+    project_state: &ProjectState,
+    project: &str,
+    writer: &mut Writer,
+    fields: &mut Vec<(String, Json)>,
+) -> (Vec<Object>, Vec<String>) {
+    let mut keys: Vec<&Key> = project_state.keys().filter_map(|id| state.key(id)).map(AsRef::as_ref).collect();
+    keys.sort_by(|one, other| one.label.as_str().cmp(other.label.as_str()).then(one.id.cmp(&other.id)));
+    let (mut objects, mut comments) = (Vec::new(), Vec::new());
+    for key in &keys {
+        let label = key.label.as_str();
+        let same = |other: &&&Key| other.label == key.label && (!label.is_empty() || other.secret.access() == Access::Ping);
+        match &key.secret {
+            Secret::Ping(value) if keys.iter().filter(same).count() == 1 => {
+                let secret = Value::Secret(value.as_str().into());
+                if label.is_empty() {
+                    fields.push(("ping-key".to_owned(), writer.value(&secret, &[project, "ping-key"])));
+                    continue;
+                }
+                let value = writer.value(&secret, &[project, label, "key"]);
+                let fields = vec![("access".to_owned(), "ping".into()), ("value".to_owned(), value)];
+                let name = label.to_owned();
+                objects.push(Object { project: Some(project.into()), kind: ObjectKind::Key, name, fields, comments: Vec::new() });
+            }
+            other => comments.push(format!(
+                "not in this file: the {} key {} ({}...)",
+                other.access().name(),
+                if label.is_empty() { "without a label".to_owned() } else { format!("{label:?}") },
+                key.hint
+            )),
+        }
+    }
+    (objects, comments)
+}
+
+fn export_user(state: &State, user: &User) -> Object {
+    let mut fields: Vec<(String, Json)> = Vec::new();
+    match &user.grant {
+        Grant::Owner => fields.push(("owner".into(), true.into())),
+        Grant::Projects(projects) => {
+            let named =
+                projects.iter().filter_map(|(id, kind)| Some((state.project(id)?.project.name.as_str().to_owned(), kind.name().into())));
+            fields.push(("projects".into(), Json::Object(named.collect())));
+        }
+    }
+    if user.disabled {
+        fields.push(("disabled".into(), true.into()));
+    }
+    Object { project: None, kind: ObjectKind::User, name: user.name.as_str().into(), fields, comments: Vec::new() }
+}
+
+/// A check that somebody proposes, as a file would declare it.
+pub fn proposed(project: &str, uuid: uuid::Uuid, settings: &Settings, comments: Vec<String>) -> Object {
+    let mut writer = Writer { secrets: false, variables: BTreeSet::new() };
+    let mut fields = vec![("uuid".to_owned(), uuid.to_string().into())];
+    fields.extend(writer.fields(&fields::check(settings, Vec::new(), Vec::new()), &[]));
+    let name = settings.slug.as_str().to_owned();
+    Object { project: Some(project.to_owned()), kind: ObjectKind::Check, name, fields, comments }
+}

@@ -1,0 +1,94 @@
+//! Objects as text: TOML for people, JSON for programs.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::VERSION;
+use super::export::Object;
+use crate::domain::wanted::ObjectKind;
+
+/// A key as TOML writes it: bare if it can be.
+pub(super) fn key(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if is_bare { key.into() } else { quoted(key) }
+}
+
+/// Text between quotes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => drop(write!(out, "\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("[{}]", items.iter().map(self::value).collect::<Vec<_>>().join(", ")),
+        Value::Object(entries) => {
+            let entries: Vec<_> = entries.iter().map(|(name, inner)| format!("{} = {}", key(name), self::value(inner))).collect();
+            if entries.is_empty() { "{}".into() } else { format!("{{ {} }}", entries.join(", ")) }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The table that an object is.
+fn heading(object: &Object) -> String {
+    let kind = object.kind.name();
+    match (&object.project, object.kind) {
+        (Some(project), ObjectKind::Project) => format!("project.{}", key(project)),
+        (Some(project), _) => format!("project.{}.{kind}.{}", key(project), key(&object.name)),
+        (None, _) => format!("{kind}.{}", key(&object.name)),
+    }
+}
+
+/// Objects as a TOML file; `head` are comments at its top.
+pub fn toml(objects: &[Object], head: &[&str]) -> String {
+    let mut text: String = head.iter().map(|line| if line.is_empty() { "#\n".into() } else { format!("# {line}\n") }).collect();
+    let _ = writeln!(text, "version = {VERSION}");
+    for object in objects {
+        let _ = write!(text, "\n[{}]\n", heading(object));
+        for comment in &object.comments {
+            let _ = writeln!(text, "# {comment}");
+        }
+        for (name, field) in &object.fields {
+            let _ = writeln!(text, "{} = {}", key(name), value(field));
+        }
+    }
+    text
+}
+
+/// Objects as a JSON document. It has no place for comments.
+pub fn json(objects: &[Object]) -> Value {
+    fn table<'a>(of: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+        of.entry(key).or_insert_with(|| Map::new().into()).as_object_mut()
+    }
+    let mut root = Map::new();
+    root.insert("version".into(), VERSION.into());
+    for object in objects {
+        let place = match (&object.project, object.kind) {
+            (Some(project), ObjectKind::Project) => table(&mut root, "project").and_then(|projects| table(projects, project)),
+            (Some(project), kind) => table(&mut root, "project")
+                .and_then(|projects| table(projects, project))
+                .and_then(|project| table(project, kind.name()))
+                .and_then(|objects| table(objects, &object.name)),
+            (None, kind) => table(&mut root, kind.name()).and_then(|objects| table(objects, &object.name)),
+        };
+        if let Some(place) = place {
+            place.extend(object.fields.iter().cloned());
+        }
+    }
+    root.into()
+}

@@ -1,0 +1,47 @@
+//! Edits of lines as a unified diff, and as the whole text that comes of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Lines that are shown around a change.
+const CONTEXT: usize = 3;
+
+/// The text with some lines, counted from 0, replaced.
+pub fn changed(text: &str, lines: &BTreeMap<usize, String>) -> String {
+    let mut changed: String =
+        text.lines().enumerate().map(|(number, line)| lines.get(&number).map_or(line, |line| line).to_owned() + "\n").collect();
+    if !text.ends_with('\n') {
+        changed.pop();
+    }
+    changed
+}
+
+/// The same as a unified diff of a file of this name. Nothing for no change.
+pub fn diff(name: &str, text: &str, lines: &BTreeMap<usize, String>) -> String {
+    let old: Vec<_> = text.lines().collect();
+    let mut hunks: Vec<(usize, usize)> = Vec::new();
+    for number in lines.keys() {
+        let (from, to) = (number.saturating_sub(CONTEXT), (number + CONTEXT + 1).min(old.len()));
+        match hunks.last_mut() {
+            Some((_, end)) if *end >= from => *end = to,
+            _ => hunks.push((from, to)),
+        }
+    }
+    let mut diff = String::new();
+    if !hunks.is_empty() {
+        let _ = write!(diff, "--- {name}\n+++ {name}\n");
+    }
+    let has_end = text.ends_with('\n');
+    for (from, to) in hunks {
+        let count = to - from;
+        let _ = writeln!(diff, "@@ -{0},{count} +{0},{count} @@", from + 1);
+        for (number, line) in old.iter().enumerate().take(to).skip(from) {
+            let end = if number + 1 == old.len() && !has_end { "\n\\ No newline at end of file" } else { "" };
+            match lines.get(&number) {
+                Some(new) => drop(writeln!(diff, "-{line}{end}\n+{new}{end}")),
+                None => drop(writeln!(diff, " {line}{end}")),
+            }
+        }
+    }
+    diff
+}

@@ -1,0 +1,244 @@
+use std::cell::Cell;
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+/// A crontab as Debian, Fedora and people write them.
+const CRONTAB: &str = r#"# Edit this file to introduce tasks to be run by cron.
+SHELL=/bin/bash
+PATH=/sbin:/bin:/usr/sbin:/usr/bin
+MAILTO="root"
+
+# m h  dom mon dow   command
+30 3 * * *	/usr/local/bin/backup.sh --all >> /var/log/backup.log 2>&1
+@daily cd /srv/app && ./manage.py clearsessions
+*/5 * * * * flock -n /run/lock/sync nice -n 10 /opt/sync/bin/sync-mail
+@reboot /usr/local/bin/warm-up
+0 4 * * 0 date +%F > /tmp/week
+0 4 * * 0 date +\%F > /tmp/week
+15 * * * * /usr/local/bin/report && curl -fsS https://hc-ping.com/1234 > /dev/null
+CRON_TZ=Europe/Riga
+0 9 * * 1-5 [ -x /usr/bin/certbot ] && perl -e 'sleep int(rand(3600))' && certbot -q renew
+10 5 * * * bash -c "/opt/jobs/clean.py # all"
+10~20 5 * * * /opt/jobs/last
+10 5 * * * echo 'open
+not a line
+20 5 * * * /opt/jobs/backup.sh
+"#;
+
+fn maker<'a>(draw: &'a dyn Fn() -> Uuid) -> Maker<'a> {
+    Maker::new("https://ping.example.org", "nas", Timezone::utc(), Moment::from_secs(1_800_000_000), draw)
+}
+
+/// UUIDs that count.
+fn counting() -> impl Fn() -> Uuid {
+    let next = Cell::new(0);
+    move || {
+        next.set(next.get() + 1);
+        Uuid::from_u128(next.get())
+    }
+}
+
+fn shown(proposal: &Proposal) -> (String, String, i64, String) {
+    let Settings { schedule, tz, grace, .. } = &proposal.settings;
+    let schedule = schedule.as_ref().map(|schedule| format!("{} {}", schedule.text(), tz.name())).unwrap_or_default();
+    let edit = match &proposal.edit {
+        Edit::Line(number, line) => format!("{}: {line}", number + 1),
+        Edit::DropIn { path, .. } => path.clone(),
+    };
+    (proposal.slug.as_str().to_owned(), schedule, grace.get(), edit)
+}
+
+#[test]
+fn a_crontab_becomes_checks_and_edits() {
+    let draw = counting();
+    let found = crontab(&mut maker(&draw), &Crontab { name: "crontab".into(), text: CRONTAB.into(), whose: Whose::User });
+    let url = |number: u128| format!("curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/{}/$?", Uuid::from_u128(number));
+    let expected = [
+        (
+            "nas-backup",
+            "30 3 * * * UTC",
+            3600,
+            format!("7: 30 3 * * *\t( /usr/local/bin/backup.sh --all >> /var/log/backup.log 2>&1 ); {}", url(1)),
+        ),
+        ("nas-manage", "0 0 * * * UTC", 3600, format!("8: @daily ( cd /srv/app && ./manage.py clearsessions ); {}", url(2))),
+        (
+            "nas-sync-mail",
+            "*/5 * * * * UTC",
+            300,
+            format!("9: */5 * * * * flock -n /run/lock/sync nice -n 10 /opt/sync/bin/sync-mail; {}", url(3)),
+        ),
+        ("nas-date", "0 4 * * 0 UTC", 3600, format!("12: 0 4 * * 0 date +\\%F > /tmp/week; {}", url(4))),
+        (
+            "nas-perl",
+            "0 9 * * 1-5 Europe/Riga",
+            3600,
+            format!("15: 0 9 * * 1-5 ( [ -x /usr/bin/certbot ] && perl -e 'sleep int(rand(3600))' && certbot -q renew ); {}", url(5)),
+        ),
+        ("nas-clean", "10 5 * * * Europe/Riga", 3600, format!("16: 10 5 * * * bash -c \"/opt/jobs/clean.py # all\"; {}", url(6))),
+        ("nas-backup-2", "20 5 * * * Europe/Riga", 3600, format!("20: 20 5 * * * /opt/jobs/backup.sh; {}", url(7))),
+    ];
+    let proposals: Vec<_> = found.proposals.iter().map(shown).collect();
+    assert_eq!(proposals, expected.map(|(slug, schedule, grace, edit)| (slug.to_owned(), schedule.to_owned(), grace, edit)));
+    let skipped: Vec<_> = found.skipped.iter().map(|skipped| (skipped.place.as_str(), skipped.by_hand, skipped.reason.as_str())).collect();
+    let reasons = [
+        ("crontab:10", false, "it has no schedule"),
+        ("crontab:11", true, "an unescaped %"),
+        ("crontab:13", false, "it reports already"),
+        ("crontab:17", true, ""),
+        ("crontab:18", true, "its quotes are open"),
+        ("crontab:19", true, "it is no line of a crontab"),
+    ];
+    assert_eq!(skipped.len(), reasons.len(), "{skipped:?}");
+    for ((place, by_hand, reason), (wanted_place, wanted_by_hand, part)) in skipped.into_iter().zip(reasons) {
+        assert!((place, by_hand) == (wanted_place, wanted_by_hand) && reason.contains(part), "{place}: {reason}");
+    }
+}
+
+#[test]
+fn a_second_run_proposes_nothing() {
+    let draw = counting();
+    for reporter in [Reporter::Curl, Reporter::Run] {
+        let mut first = Maker { reporter, ..maker(&draw) };
+        let found = crontab(&mut first, &Crontab { name: "c".into(), text: CRONTAB.into(), whose: Whose::User });
+        let lines = found.proposals.iter().map(|proposal| match &proposal.edit {
+            Edit::Line(number, line) => (*number, line.clone()),
+            Edit::DropIn { .. } => panic!("a drop-in for a crontab"),
+        });
+        let lines = lines.collect();
+        let text = changed(CRONTAB, &lines);
+        let again = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.clone(), whose: Whose::User });
+        assert_eq!(again.proposals, [], "{text}");
+        let hunks = diff("etc/c", CRONTAB, &lines);
+        assert_eq!((hunks.matches("\n-").count(), hunks.matches("\n+").count()), (lines.len(), lines.len() + 1), "{hunks}");
+    }
+}
+
+#[test]
+fn system_crontabs_have_a_user_and_directories_of_jobs() {
+    let text = "17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly\n\
+                59 23 * * *   www-data   /usr/bin/php /var/www/cron.php\n";
+    let draw = counting();
+    let system = Crontab { name: "/etc/crontab".into(), text: text.into(), whose: Whose::System };
+    let found = crontab(&mut maker(&draw), &system);
+    let url = "curl -fsS -m 10 --retry 5 -o /dev/null https://ping.example.org/ping/00000000-0000-0000-0000-000000000001/$?";
+    let line = format!("2: 59 23 * * *   www-data   /usr/bin/php /var/www/cron.php; {url}");
+    assert_eq!(found.proposals.iter().map(shown).collect::<Vec<_>>(), [("nas-cron".into(), "59 23 * * * UTC".into(), 3600, line)]);
+    assert_eq!(found.skipped[0].reason, "it runs all jobs of a directory: --run-parts makes one check of them");
+    let mut with_parts = Maker { run_parts: true, ..maker(&draw) };
+    assert_eq!(crontab(&mut with_parts, &system).proposals[0].slug.as_str(), "nas-run-parts");
+}
+
+/// What stands in for the programs that report: each writes the last part of its URL. Functions, since a program that was just written may
+/// be busy.
+const RECORDERS: &str = "curl() { for last; do :; done; echo \"$last\" >> \"$LOG\"; }\n\
+overdue() { url=$2; shift 3; \"$@\"; echo \"$url/$?\" >> \"$LOG\"; }\n";
+
+/// Runs a command in a shell with these recorders.
+fn sh(directory: &Path, command: &str, result: &str) {
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(format!("{RECORDERS}{command}")).env("LOG", directory.join("log")).env("SERVICE_RESULT", result);
+    shell.current_dir(directory).stderr(std::process::Stdio::null()).status().unwrap();
+}
+
+/// What `sh` does with an edited command: the exit statuses that were reported, in order.
+fn reported(directory: &Path, reporter: Reporter, commands: &[&str]) -> Vec<String> {
+    let draw = counting();
+    let text: String = commands.iter().map(|command| format!("* * * * * {command}\n")).collect();
+    let mut maker = Maker { reporter, ..maker(&draw) };
+    let found = crontab(&mut maker, &Crontab { name: "c".into(), text, whose: Whose::User });
+    assert_eq!((found.proposals.len(), found.skipped.len()), (commands.len(), 0), "{found:?}");
+    for proposal in &found.proposals {
+        let Edit::Line(_, line) = &proposal.edit else { panic!("{proposal:?}") };
+        // What cron hands to the shell.
+        sh(directory, &line.strip_prefix("* * * * * ").unwrap().replace("\\%", "%"), "");
+    }
+    let log = std::fs::read_to_string(directory.join("log")).unwrap();
+    log.lines().map(|url| url.rsplit('/').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn proposals_are_run_and_report_how_the_job_ended() {
+    let commands = [
+        "true",
+        "sh -c 'exit 3'",
+        "cd /nowhere-at-all && true",
+        "true; false",
+        "false || sh -c \"exit 4\"",
+        "echo 'a;b' | grep -q b",
+        "test \"$(date +\\%Y)\" -gt 2000",
+        "( exit 5 )",
+        "echo it\\'s | grep -q \"it's\"",
+    ];
+    for reporter in [Reporter::Curl, Reporter::Run] {
+        let directory = tempfile::tempdir().unwrap();
+        let statuses = reported(directory.path(), reporter, &commands);
+        assert!(statuses[2] == "1" || statuses[2] == "2", "{statuses:?}");
+        assert_eq!([&statuses[..2], &statuses[3..]].concat(), ["0", "3", "1", "4", "0", "0", "5", "0"], "{statuses:?}");
+    }
+}
+
+const LISTED: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","activates":"backup.service"},
+{"next":0,"left":0,"last":0,"passed":0,"unit":"apt-daily.timer","activates":"apt-daily.service"},
+{"next":null,"left":null,"last":null,"passed":null,"unit":"poll.timer","activates":"poll.service"},
+{"next":null,"left":null,"last":null,"passed":null,"unit":"boot.timer","activates":"boot.service"}]"#;
+
+const SHOWN: &str = "Id=backup.timer\nUnit=backup.service\nFragmentPath=/etc/systemd/system/backup.timer\n\
+TimersCalendar={ OnCalendar=Mon..Fri *-*-* 03:30:00 ; next_elapse=Mon 2026-11-23 03:30:00 UTC }\nTimersMonotonic=\n\
+RandomizedDelayUSec=10min\nAccuracyUSec=1min\n\n\
+Id=apt-daily.timer\nUnit=apt-daily.service\nFragmentPath=/usr/lib/systemd/system/apt-daily.timer\n\
+TimersCalendar={ OnCalendar=*-*-* 06,18:00:00 ; next_elapse=Sun 2026-11-22 18:00:00 UTC }\nRandomizedDelayUSec=12h\nAccuracyUSec=1min\n\n\
+Id=poll.timer\nUnit=poll.service\nFragmentPath=/etc/systemd/system/poll.timer\n\
+TimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\nTimersMonotonic={ OnUnitActiveUSec=1h 30min ; next_elapse=0 }\n\
+RandomizedDelayUSec=0\nAccuracyUSec=1min\n\n\
+Id=boot.timer\nUnit=boot.service\nFragmentPath=/etc/systemd/system/boot.timer\nTimersMonotonic={ OnBootUSec=15min ; next_elapse=0 }\n";
+
+#[test]
+fn timers_become_checks_and_drop_ins() {
+    assert_eq!(listed(LISTED).unwrap(), ["backup.timer", "apt-daily.timer", "poll.timer", "boot.timer"]);
+    assert!(listed("no json").unwrap_err().contains("no JSON"));
+    let draw = counting();
+    let found = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", false);
+    let drop_in = |unit: &str| format!("/etc/systemd/system/{unit}.d/overdue.conf");
+    assert_eq!(
+        found.proposals.iter().map(shown).collect::<Vec<_>>(),
+        [
+            ("nas-backup".into(), "Mon..Fri *-*-* 03:30:00 UTC".into(), 3600 + 660, drop_in("backup.service")),
+            ("nas-poll".into(), String::new(), 540 + 60, drop_in("poll.service")),
+        ]
+    );
+    assert_eq!(found.proposals[1].settings.timeout.get(), 5400);
+    assert_eq!(found.skipped.iter().map(|skipped| skipped.by_hand).collect::<Vec<_>>(), [false, false]);
+    let all = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", true);
+    assert_eq!(all.proposals[1].settings.grace.get(), 3600 + 12 * 3600 + 60);
+    let Edit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
+    assert!(text.starts_with("[Service]\nExecStartPre=-/bin/sh -c 'curl ") && text.contains("$$SERVICE_RESULT"), "{text}");
+}
+
+#[test]
+fn the_end_of_a_drop_in_is_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let draw = counting();
+    let found = proposed(&mut maker(&draw), &timers(SHOWN), "/etc/systemd/system", false);
+    let Edit::DropIn { text, .. } = &found.proposals[0].edit else { panic!("an edit of a line") };
+    let stop = text.lines().find_map(|line| line.strip_prefix("ExecStopPost=-/bin/sh -c '")).unwrap().strip_suffix('\'').unwrap();
+    // systemd makes one of two.
+    let stop = stop.replace("$$", "$");
+    for result in ["success", "exit-code"] {
+        sh(directory.path(), &stop, result);
+    }
+    let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+    let ends: Vec<_> = log.lines().map(|url| url.ends_with("/fail")).collect();
+    assert_eq!(ends, [false, true], "{log}");
+}
+
+#[test]
+fn hostile_crontabs_neither_panic_nor_give_broken_files() {
+    for text in ["* * * * *", "* * * * * ", "@", "= =", "TZ=Mars\n* * * * * x", "* * * * * \u{0}\u{7f}", "ž ž ž ž ž ž", "* * * * * \\"]
+    {
+        let draw = counting();
+        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.into(), whose: Whose::User });
+        assert!(found.proposals.len() + found.skipped.len() <= 2, "{text:?}");
+    }
+}
