@@ -1,0 +1,194 @@
+//! The database as a stream of its rows: taken while it is in use, kept in files, looked at, and made a database again.
+//!
+//! A backup is no copy of the file. A copy would have its dead pages, too, and could not go through a pipe. Rows can be read by any later
+//! release, by the migrations by which it reads a file; and each piece of the stream is checked as it is read.
+
+mod file;
+mod intervals;
+mod stream;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::engine::Handle;
+use crate::random::Random;
+use crate::store::{Findings, Inspection, Restoration, StoreError};
+pub use file::{BackupFile, open, read};
+pub use intervals::{Intervals, Keeper, Newest};
+use stream::{Reader, Writer};
+
+/// How long a backup may take. Pages that are freed meanwhile are not used again, so the file grows: see [limits](crate::docs::limits).
+const MOST_TIME: Duration = Duration::from_secs(3600);
+/// Bytes of a piece of a stream.
+const PIECE_BYTES: usize = 128 << 10;
+/// Pieces that wait to be taken.
+const MOST_PIECES: usize = 4;
+
+/// Why a backup could not be made or read.
+#[derive(Debug)]
+pub enum BackupError {
+    /// The database.
+    Store(StoreError),
+    /// The file of the backup, or the pipe.
+    Io(io::Error),
+    /// It is not what was written.
+    Damaged(String),
+    /// It took too long.
+    TooSlow,
+}
+
+impl fmt::Display for BackupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Io(error) => error.fmt(f),
+            Self::Damaged(reason) => f.write_str(reason),
+            Self::TooSlow => write!(f, "it took longer than {} minutes", MOST_TIME.as_secs() / 60),
+        }
+    }
+}
+
+impl std::error::Error for BackupError {}
+
+impl From<StoreError> for BackupError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<io::Error> for BackupError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What a backup says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct About {
+    /// When it was begun, RFC 3339.
+    pub made: String,
+    /// The release that made it.
+    pub release: String,
+}
+
+/// Writes the database, as it is now, as one stream.
+///
+/// # Errors
+/// When the database cannot be read, or the stream cannot be written: it has no end then.
+pub fn write(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
+    let begun = handle.clock().uptime();
+    let mut made = String::new();
+    handle.now().write_seconds(&mut made);
+    let mut stream = Writer::begin(out, &About { made, release: env!("CARGO_PKG_VERSION").into() })?;
+    let mut written = Ok(());
+    handle.each_rows(|rows| {
+        let is_slow = handle.clock().uptime().saturating_sub(begun) > MOST_TIME;
+        written = if is_slow { Err(BackupError::TooSlow) } else { stream.put(rows).map_err(BackupError::Io) };
+        written.is_ok()
+    })?;
+    written?;
+    stream.end()?.flush()?;
+    Ok(())
+}
+
+/// The database as pieces of a stream, compressed or not, which are made as fast as they are taken, on a thread of their own. What went
+/// wrong comes last.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn pieces(handle: Handle, is_compressed: bool) -> io::Result<Receiver<Result<Vec<u8>, BackupError>>> {
+    let (sender, receiver) = channel(MOST_PIECES);
+    std::thread::Builder::new().name("backup".into()).spawn(move || {
+        give_way();
+        let mut out = Pieces { sender: &sender, piece: Vec::with_capacity(PIECE_BYTES) };
+        let written = if is_compressed { file::compressed(&mut out, |out| write(&handle, out)) } else { write(&handle, &mut out) };
+        if let Err(error) = written {
+            // Nobody takes it any more only when nobody takes pieces either.
+            let _ = sender.blocking_send(Err(error));
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Lets other threads of the process go before this one.
+fn give_way() {
+    // Elsewhere it would be the whole process.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, 10) {
+        tracing::debug!("the thread of the backup goes as fast as all others: {error}");
+    }
+}
+
+/// Gathers what is written into pieces.
+struct Pieces<'s> {
+    sender: &'s Sender<Result<Vec<u8>, BackupError>>,
+    piece: Vec<u8>,
+}
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(PIECE_BYTES - self.piece.len());
+        self.piece.extend(bytes.iter().take(taken));
+        if self.piece.len() == PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Reads all of a stream, and says how many rows it has.
+///
+/// # Errors
+/// When it is not what was written.
+fn count(input: impl Read) -> Result<u64, BackupError> {
+    let mut reader = Reader::begin(input)?;
+    let mut count = 0;
+    while let Some(rows) = reader.next()? {
+        count += rows.iter().count() as u64;
+    }
+    Ok(count)
+}
+
+/// Looks at every row of a stream.
+///
+/// # Errors
+/// When it is not what was written. What is wrong with single rows is among the findings.
+pub fn inspect(input: impl Read) -> Result<(About, Findings), BackupError> {
+    let mut reader = Reader::begin(input)?;
+    let mut inspection = Inspection::default();
+    while let Some(rows) = reader.next()? {
+        inspection.look(&rows)?;
+    }
+    Ok((reader.about().clone(), inspection.end()))
+}
+
+/// Makes a stream the database of a directory: see [operations](crate::docs::operations).
+///
+/// # Errors
+/// When the stream is not what was written, or the database cannot be written or is in use: all is then as it was.
+pub fn restore(directory: &Path, force: bool, input: impl Read, random: &Random) -> Result<About, BackupError> {
+    // Before anything is made.
+    let mut reader = Reader::begin(input)?;
+    let mut restoration = Restoration::begin(directory, force)?;
+    while let Some(rows) = reader.next()? {
+        restoration.add(&rows)?;
+    }
+    restoration.finish(random.bytes())?;
+    Ok(reader.about().clone())
+}
+
+/// The path with something added to its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

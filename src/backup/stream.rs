@@ -1,0 +1,247 @@
+//! What a backup is made of: frames, each with its checksum, and at the end the checksum of the whole.
+//!
+//! A line says what it is and in which format. Then come frames: the length of what it holds and its CRC-32, each in 4 bytes little endian;
+//! then its kind in a byte. The first says when and by what it was made. Frames of rows name their table. The last has the SHA-256 of all
+//! before it; nothing follows.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{About, BackupError};
+use crate::store::Rows;
+
+/// What every backup begins with; the number is that of the format.
+const MAGIC: &[u8] = b"overdue backup 1\n";
+/// What every backup of every format begins with.
+const ANY_MAGIC: &[u8] = b"overdue backup ";
+/// Bytes before what a frame holds.
+const HEAD: usize = 8;
+/// Bytes of the longest frame: see [limits](crate::docs::limits).
+const MOST_BYTES: usize = 128 << 20;
+
+const KIND_ABOUT: u8 = 0;
+const KIND_ROWS: u8 = 1;
+const KIND_END: u8 = 2;
+
+#[derive(Serialize, Deserialize)]
+struct AboutForm {
+    made: String,
+    release: String,
+}
+
+/// Writes a stream.
+pub(super) struct Writer<W> {
+    out: W,
+    hash: Sha256,
+    frame: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn begin(out: W, about: &About) -> io::Result<Self> {
+        let mut writer = Self { out, hash: Sha256::new(), frame: Vec::new() };
+        writer.write(MAGIC)?;
+        let about = AboutForm { made: about.made.clone(), release: about.release.clone() };
+        writer.frame(KIND_ABOUT, &[&serde_json::to_vec(&about)?])?;
+        Ok(writer)
+    }
+
+    pub(super) fn put(&mut self, rows: &Rows<'_>) -> io::Result<()> {
+        let name = rows.table().as_bytes();
+        // Tables have short names.
+        self.frame(KIND_ROWS, &[&[name.len() as u8], name, rows.bytes()])
+    }
+
+    /// Ends it, and gives back what it was written to.
+    pub(super) fn end(mut self) -> io::Result<W> {
+        let hash = self.hash.clone().finalize();
+        self.frame(KIND_END, &[hash.as_slice()])?;
+        Ok(self.out)
+    }
+
+    fn frame(&mut self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(&[0; HEAD]);
+        frame.push(kind);
+        parts.iter().for_each(|part| frame.extend_from_slice(part));
+        if let Some((head, held)) = frame.split_first_chunk_mut::<HEAD>() {
+            // A row is far below 4 GiB.
+            let (len, sum) = ((held.len() as u32).to_le_bytes(), crc32fast::hash(held).to_le_bytes());
+            head.iter_mut().zip(len.into_iter().chain(sum)).for_each(|(byte, of)| *byte = of);
+        }
+        self.write(&frame)?;
+        self.frame = frame;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.out.write_all(bytes)
+    }
+}
+
+/// Reads a stream.
+pub(super) struct Reader<R> {
+    input: R,
+    hash: Sha256,
+    frame: Vec<u8>,
+    about: About,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads what it says of itself.
+    pub(super) fn begin(mut input: R) -> Result<Self, BackupError> {
+        let mut magic = vec![0; MAGIC.len()];
+        let begins = input.read_exact(&mut magic);
+        match begins {
+            Ok(()) if magic == MAGIC => {}
+            Ok(()) if magic.starts_with(ANY_MAGIC) => {
+                return Err(damaged("it is a backup of a newer release: restore it with that one or a newer one"));
+            }
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
+            _ => return Err(damaged("it is no backup of overdue")),
+        }
+        let hash = Sha256::new_with_prefix(MAGIC);
+        let about = About { made: String::new(), release: String::new() };
+        let mut reader = Self { input, hash, frame: Vec::new(), about, ended: false };
+        let form = match reader.frame()? {
+            (KIND_ABOUT, held) => serde_json::from_slice::<AboutForm>(held).map_err(|_| damaged("it does not say what it is"))?,
+            _ => return Err(damaged("it does not say what it is")),
+        };
+        reader.about = About { made: form.made, release: form.release };
+        Ok(reader)
+    }
+
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The next rows; `None` at its end, when all of it is what was written.
+    pub(super) fn next(&mut self) -> Result<Option<Rows<'_>>, BackupError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let hash = self.hash.clone().finalize();
+        match self.frame()? {
+            (KIND_END, held) if held == hash.as_slice() => {
+                if self.input.read(&mut [0])? != 0 {
+                    return Err(damaged("something follows its end"));
+                }
+                self.ended = true;
+                Ok(None)
+            }
+            (KIND_END, _) => Err(damaged("its checksum is wrong: frames are missing or stand in another order")),
+            (KIND_ROWS, _) => self.rows().map(Some).ok_or_else(|| damaged("it holds rows that cannot be read")),
+            (kind, _) => Err(damaged(&format!("it has a frame of the kind {kind}, which this release does not know"))),
+        }
+    }
+
+    /// The rows in the frame.
+    fn rows(&self) -> Option<Rows<'_>> {
+        let (len, rest) = self.frame.get(1..)?.split_first()?;
+        let (table, rows) = rest.split_at_checked(usize::from(*len))?;
+        Rows::read(std::str::from_utf8(table).ok()?, rows)
+    }
+
+    /// The next frame: its kind and what it holds.
+    fn frame(&mut self) -> Result<(u8, &[u8]), BackupError> {
+        let cut = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged("it has no end: it was cut, or is still being written"),
+            _ => error.into(),
+        };
+        let mut head = [0; HEAD];
+        self.input.read_exact(&mut head).map_err(cut)?;
+        let [a, b, c, d, e, f, g, h] = head;
+        let (len, sum) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]));
+        if len == 0 || len > MOST_BYTES {
+            return Err(damaged("it is damaged: a frame cannot be that long"));
+        }
+        self.frame.clear();
+        // It grows with what there is, whatever the length says.
+        let read = (&mut self.input).take(len as u64).read_to_end(&mut self.frame)?;
+        if read < len {
+            return Err(cut(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if crc32fast::hash(&self.frame) != sum {
+            return Err(damaged("it is damaged: the checksum of a frame is wrong"));
+        }
+        self.hash.update(head);
+        self.hash.update(&self.frame);
+        self.frame.split_first().map(|(kind, held)| (*kind, held)).ok_or_else(|| damaged("it is damaged: a frame is empty"))
+    }
+}
+
+fn damaged(reason: &str) -> BackupError {
+    BackupError::Damaged(reason.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about() -> About {
+        About { made: "2026-11-20T10:00:00+00:00".into(), release: "1".into() }
+    }
+
+    /// Key and value of 4 bytes each.
+    const ROW: [u8; 16] = [4, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+
+    fn written() -> Vec<u8> {
+        let mut stream = Writer::begin(Vec::new(), &about()).unwrap();
+        for table in ["pings", "bodies"] {
+            stream.put(&Rows::read(table, &[ROW, ROW].concat()).unwrap()).unwrap();
+        }
+        stream.end().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<String>, BackupError> {
+        let mut reader = Reader::begin(bytes)?;
+        let mut found = vec![reader.about().made.clone()];
+        while let Some(rows) = reader.next()? {
+            found.push(format!("{} {}", rows.table(), rows.iter().count()));
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        assert_eq!(read(&written()).unwrap(), ["2026-11-20T10:00:00+00:00", "pings 2", "bodies 2"]);
+    }
+
+    #[test]
+    fn whatever_is_cut_changed_or_added_is_told() {
+        let whole = written();
+        for len in 0..whole.len() {
+            assert!(read(&whole[..len]).is_err(), "cut at {len}");
+            let mut changed = whole.clone();
+            changed[len] ^= 1;
+            assert!(read(&changed).is_err(), "changed at {len}");
+        }
+        assert!(read(&[&whole[..], b"x"].concat()).is_err());
+        // A frame that is missing, and two that changed their places: each is sound by itself.
+        let mut stream = Writer::begin(Vec::new(), &about()).unwrap();
+        let begin = stream.out.len();
+        stream.put(&Rows::read("pings", &ROW).unwrap()).unwrap();
+        let end = stream.out.len();
+        stream.put(&Rows::read("bodies", &ROW).unwrap()).unwrap();
+        let (end_of_second, whole) = (stream.out.len(), stream.end().unwrap());
+        assert!(read(&whole).is_ok());
+        let parts = [&whole[..begin], &whole[begin..end], &whole[end..end_of_second], &whole[end_of_second..]];
+        for order in [&[0, 2, 3][..], &[0, 2, 1, 3], &[0, 1, 1, 2, 3]] {
+            let bytes: Vec<u8> = order.iter().flat_map(|part| parts[*part]).copied().collect();
+            assert!(matches!(read(&bytes), Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_told_apart() {
+        for (bytes, part) in
+            [(&b""[..], "no backup"), (b"redb\x1a\n and more and more", "no backup"), (b"overdue backup 2\nxxxxxxxx", "newer release")]
+        {
+            assert!(read(bytes).unwrap_err().to_string().contains(part), "{bytes:?}");
+        }
+    }
+}

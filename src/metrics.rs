@@ -1,0 +1,337 @@
+//! What the server counts of itself, and its text for Prometheus. Counting is an addition to a number and waits for nobody; what can be
+//! looked up is looked up when somebody asks.
+
+mod process;
+mod text;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::domain::alert::DeliveryOutcome;
+use crate::domain::moment::Moment;
+use crate::domain::ping::{Kind, Scheme};
+use crate::domain::status::Status;
+
+/// The commit that this release was built from.
+pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
+    Some(commit) if !commit.is_empty() => commit,
+    _ => "unknown",
+};
+
+/// Labels with their values.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+const KINDS: [Kind; 5] = [Kind::Success, Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
+const DOORS: [Scheme; 3] = [Scheme::Http, Scheme::Https, Scheme::Email];
+const STATUSES: [Status; 4] = [Status::New, Status::Up, Status::Down, Status::Paused];
+
+/// Upper bounds of a commit's seconds: from a disk without moving parts to one that hangs.
+const COMMIT_SECONDS: [f64; 12] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+/// Upper bounds of the commands that share a commit.
+const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0, 4096.0];
+/// Upper bounds of the seconds after which a deadline is noticed. Ticks of the clock are 65 ms.
+const LATE_SECONDS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0, 3600.0, 86_400.0];
+
+/// Why a ping was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// There is no such check or ping key, or pings make no more checks.
+    NotFound,
+    /// Several checks have the slug.
+    Ambiguous,
+    /// The URL, its parameters or the request make no sense.
+    Malformed,
+    /// The method is none that pings.
+    Method,
+    /// The body is too long.
+    TooLarge,
+    /// The body did not come in time.
+    TooSlow,
+    /// Too many long bodies are coming in.
+    NoRoom,
+    /// The queue is full, the database fails, or the server is stopping.
+    Unavailable,
+}
+
+impl Refused {
+    const ALL: [Self; 8] =
+        [Self::NotFound, Self::Ambiguous, Self::Malformed, Self::Method, Self::TooLarge, Self::TooSlow, Self::NoRoom, Self::Unavailable];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Ambiguous => "ambiguous_slug",
+            Self::Malformed => "malformed",
+            Self::Method => "method",
+            Self::TooLarge => "too_large",
+            Self::TooSlow => "too_slow",
+            Self::NoRoom => "no_room",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A door as connections are counted by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Door {
+    /// HTTP, also by TLS.
+    Http,
+    /// Mail.
+    Smtp,
+}
+
+impl Door {
+    const ALL: [Self; 2] = [Self::Http, Self::Smtp];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Smtp => "smtp",
+        }
+    }
+}
+
+/// All that is counted.
+pub struct Metrics {
+    registry: Registry,
+    pings: [[Counter; DOORS.len()]; KINDS.len()],
+    refused: [Counter; Refused::ALL.len()],
+    refused_mail: Counter,
+    flips: [Counter; STATUSES.len()],
+    deliveries: Family<Labels<2>, Counter>,
+    commit_seconds: Histogram,
+    batch_commands: Histogram,
+    late_seconds: Histogram,
+    connections: [Gauge; Door::ALL.len()],
+    connections_refused: [Counter; Door::ALL.len()],
+    logged_pings: AtomicU64,
+    logged_bytes: AtomicU64,
+    /// Microseconds; 0: there is none.
+    newest_backup: AtomicI64,
+    started: Moment,
+}
+
+/// A connection that is open until this is dropped.
+pub struct Open(Gauge);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What is looked up when somebody asks.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Readings {
+    /// The version of the layout of the database.
+    pub schema: u64,
+    /// Whether commands can be carried out.
+    pub writable: bool,
+    /// Commands that wait for the writer, and bytes of their texts.
+    pub queue: (u64, u64),
+    /// Deadlines that passed a minute ago or more and that nobody has looked at.
+    pub late: u64,
+    /// Projects and checks.
+    pub projects: u64,
+    /// See `projects`.
+    pub checks: u64,
+    /// Pings within the log limits of their checks.
+    pub live_pings: u64,
+    /// Channels that work, that fail, and that are disabled.
+    pub channels: [u64; 3],
+    /// What waits to be sent.
+    pub outbox: u64,
+    /// Microseconds for which the oldest of that has waited.
+    pub outbox_oldest: i64,
+    /// Bytes of the file; `None`: it is being opened anew.
+    pub file_bytes: Option<u64>,
+}
+
+impl Metrics {
+    /// Nothing is counted yet by a server that was started then.
+    pub fn new(started: Moment) -> Self {
+        let mut registry = Registry::with_prefix("overdue");
+        let pings = family(&mut registry, "pings", "Pings that are on disk, by what they say and how they came");
+        let refused = family(&mut registry, "pings_refused", "Pings by HTTP that were not taken, by the reason");
+        let flips = family(&mut registry, "flips", "Changes of the status of checks, by the status after it");
+        let deliveries = family(&mut registry, "deliveries", "What has become of alerts, by the kind of channel");
+        let connections = Family::<Labels<1>, Gauge>::default();
+        registry.register("connections", "Connections that are open", connections.clone());
+        let turned_away = family(&mut registry, "connections_refused", "Connections for which there was no place");
+        let refused_mail = Counter::default();
+        registry.register("mail_refused", "Recipients, messages and commands of mail that were refused", refused_mail.clone());
+        let mut histogram = |name, help, bounds: &[f64]| {
+            let histogram = Histogram::new(bounds.iter().copied());
+            registry.register(name, help, histogram.clone());
+            histogram
+        };
+        Self {
+            pings: KINDS.map(|kind| DOORS.map(|door| one(&pings, [("kind", kind.name()), ("scheme", door.name())]))),
+            refused: Refused::ALL.map(|reason| one(&refused, [("reason", reason.name())])),
+            refused_mail,
+            flips: STATUSES.map(|status| one(&flips, [("to", status.name())])),
+            deliveries,
+            commit_seconds: histogram("commit_seconds", "Time that a batch took to be on disk", &COMMIT_SECONDS),
+            batch_commands: histogram("batch_commands", "Commands that were written together", &BATCH_COMMANDS),
+            late_seconds: histogram("deadline_lateness_seconds", "Time from a missed deadline to its notice", &LATE_SECONDS),
+            connections: Door::ALL.map(|door| connections.get_or_create_owned(&[("door", door.name())])),
+            connections_refused: Door::ALL.map(|door| one(&turned_away, [("door", door.name())])),
+            logged_pings: AtomicU64::new(0),
+            logged_bytes: AtomicU64::new(0),
+            newest_backup: AtomicI64::new(0),
+            started,
+            registry,
+        }
+    }
+}
+
+fn family<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+    let family = Family::default();
+    registry.register(name, help, Family::clone(&family));
+    family
+}
+
+fn one<const N: usize>(family: &Family<Labels<N>, Counter>, labels: Labels<N>) -> Counter {
+    family.get_or_create_owned(&labels)
+}
+
+/// What stands at the place of `of` in `all`.
+fn at<'a, K: PartialEq, V>(all: &[K], values: &'a [V], of: &K) -> Option<&'a V> {
+    values.get(all.iter().position(|one| one == of)?)
+}
+
+impl Metrics {
+    /// Pings are on disk. Those of a batch are added together: what is shared by processors is slow to change.
+    pub fn pinged(&self, pings: impl Iterator<Item = (Kind, Scheme)>) {
+        let mut counts = [[0; DOORS.len()]; KINDS.len()];
+        for (kind, scheme) in pings {
+            let place = KINDS.iter().position(|one| *one == kind).zip(DOORS.iter().position(|one| *one == scheme));
+            if let Some(count) = place.and_then(|(kind, scheme)| counts.get_mut(kind)?.get_mut(scheme)) {
+                *count += 1;
+            }
+        }
+        for (counter, count) in self.pings.iter().flatten().zip(counts.into_iter().flatten()).filter(|(_, count)| *count > 0) {
+            counter.inc_by(count);
+        }
+    }
+
+    /// A ping by HTTP was not taken.
+    pub fn refused(&self, reason: Refused) {
+        at(&Refused::ALL, &self.refused, &reason).map(Counter::inc);
+    }
+
+    /// Something was refused in a mail session.
+    pub fn refused_mail(&self) {
+        self.refused_mail.inc();
+    }
+
+    /// A check has this status from now on. `late`: microseconds from its deadline to the notice.
+    pub fn flipped(&self, to: Status, late: Option<i64>) {
+        at(&STATUSES, &self.flips, &to).map(Counter::inc);
+        if let Some(micros) = late {
+            self.late_seconds.observe(seconds(micros.max(0)));
+        }
+    }
+
+    /// Something was sent, or was not, to a channel of this kind.
+    pub fn delivered(&self, kind: &'static str, outcome: DeliveryOutcome) {
+        self.deliveries.get_or_create(&[("kind", kind), ("outcome", outcome.name())]).inc();
+    }
+
+    /// So many commands are on disk, which took so long.
+    pub fn committed(&self, commands: usize, took: Duration) {
+        self.batch_commands.observe(commands as f64);
+        self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A connection is open until what this gives is dropped.
+    pub fn open(&self, door: Door) -> Option<Open> {
+        let gauge = at(&Door::ALL, &self.connections, &door)?;
+        gauge.inc();
+        Some(Open(gauge.clone()))
+    }
+
+    /// There was no place for a connection.
+    pub fn turned_away(&self, door: Door) {
+        at(&Door::ALL, &self.connections_refused, &door).map(Counter::inc);
+    }
+
+    /// What the file holds of pings, and bytes of their long bodies.
+    pub fn holds(&self, pings: u64, bytes: u64) {
+        self.logged_pings.store(pings, Relaxed);
+        self.logged_bytes.store(bytes, Relaxed);
+    }
+
+    /// A backup was begun then.
+    pub fn backed_up(&self, at: Moment) {
+        self.newest_backup.store(at.micros(), Relaxed);
+    }
+
+    /// All of it as text, in the format that every version of Prometheus reads.
+    pub fn text(&self, readings: &Readings) -> String {
+        let mut out = String::new();
+        let mut now = Registry::with_prefix("overdue");
+        self.look(readings, &mut now);
+        let mut process = Registry::with_prefix("process");
+        process::look(seconds(self.started.micros()), &mut process);
+        for registry in [&self.registry, &now, &process] {
+            // Writing to a string does not fail.
+            let _ = encode_registry(&mut out, registry);
+        }
+        text::plain(&out)
+    }
+
+    fn look(&self, readings: &Readings, registry: &mut Registry) {
+        let build =
+            [("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", COMMIT.to_owned()), ("schema", readings.schema.to_string())];
+        registry.register("build", "What runs", Info::new(build));
+        let pings = self.logged_pings.load(Relaxed);
+        let dead = pings.saturating_sub(readings.live_pings);
+        // What is dead has no length of its own: it is part of a log that is cut at its end.
+        let dead_bytes = (self.logged_bytes.load(Relaxed) as f64 * dead as f64 / pings.max(1) as f64) as u64;
+        for (name, help, value) in [
+            ("writable", "Whether pings are taken", u64::from(readings.writable)),
+            ("queue_commands", "Commands that wait for the writer", readings.queue.0),
+            ("queue_bytes", "Bytes of texts and bodies that wait for the writer", readings.queue.1),
+            ("deadlines_late", "Deadlines that passed a minute ago and that nobody has looked at", readings.late),
+            ("projects", "Projects", readings.projects),
+            ("checks", "Checks", readings.checks),
+            ("outbox_rows", "Alerts that wait to be sent", readings.outbox),
+            ("database_pings", "Pings in the database file", pings),
+            ("database_dead_pings", "Pings in the database file beyond the log limits of their checks", dead),
+            ("database_dead_bytes", "Bytes of the bodies of these, by the mean of all bodies", dead_bytes),
+        ] {
+            gauge(registry, name, help, value);
+        }
+        let file = readings.file_bytes.map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
+        file.into_iter().for_each(|(name, help, value)| gauge(registry, name, help, value));
+        let oldest = ConstGauge::new(seconds(readings.outbox_oldest.max(0)));
+        registry.register("outbox_oldest_seconds", "For how long the oldest alert has waited", oldest);
+        let channels = Family::<Labels<1>, Gauge>::default();
+        for (status, count) in ["ok", "failing", "disabled"].into_iter().zip(readings.channels) {
+            channels.get_or_create(&[("status", status)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        registry.register("channels", "Channels by whether they take what is sent", channels);
+        let backup = self.newest_backup.load(Relaxed);
+        if backup > 0 {
+            let help = "When the newest backup that the server made was begun";
+            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(seconds(backup)));
+        }
+    }
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
+    registry.register(name, help, ConstGauge::new(value));
+}
+
+fn seconds(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
