@@ -7,6 +7,9 @@
 # those cannot be static. The C library is glibc's static one (Debian: libc6-dev, Fedora: glibc-static).
 set -eu
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+# What `overdue --version` says. Without git it says "unknown".
+OVERDUE_COMMIT=${OVERDUE_COMMIT-$(git rev-parse --short=12 HEAD 2>/dev/null || true)}
+export OVERDUE_COMMIT
 RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target"
 binary=${CARGO_TARGET_DIR:-target}/$target/release/overdue
 if readelf -d "$binary" | grep -q NEEDED; then

@@ -1,4 +1,4 @@
-//! The door for whoever administers the service: projects, keys, channels and checks, asked for by the command line.
+//! The door for whoever administers the service: projects, keys, channels, checks and users, asked for by the command line.
 //!
 //! While a server runs it listens on a Unix socket in the data directory; without one the command opens the database itself. Both ways
 //! end in [`perform()`]. On the socket each request is one JSON object on a line, its version first, and is answered
@@ -10,10 +10,10 @@ mod perform;
 mod request;
 mod socket;
 
-pub use client::{AskError, ask};
-pub use perform::{Answer, Listing, perform};
+pub use client::{AskError, ask, backup, declare, is_served};
+pub use perform::{Answer, Rest, perform};
 pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
-pub use request::{channel, check};
+pub use request::{channel, check, declare as declared, user, window};
 pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
 
 /// The name of the socket within the data directory.

@@ -3,35 +3,52 @@
 //! What was typed (clap's structures) becomes what the program works with (an admin request, the configuration of the server); past
 //! that border nothing is looked at again.
 
+mod backup;
+mod changes;
 mod channel;
 mod check;
 mod compact;
+mod completions;
 mod data;
+mod declare;
 mod deliveries;
+mod discover;
+mod health;
+mod job;
 mod key;
+mod man;
 mod outbound;
 mod project;
 mod schedule;
 mod serve;
 mod shared;
 mod table;
+mod user;
+mod web;
+mod window;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
+use crate::metrics::COMMIT;
 use crate::notify;
 use channel::ChannelCommand;
 
+/// The release, the commit that it was built from, and the version of the database's layout.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} (commit {COMMIT}, schema {})", env!("CARGO_PKG_VERSION"), crate::store::SCHEMA));
+
 /// Notices when a scheduled job did not report.
 #[derive(Parser)]
-#[command(name = "overdue", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "overdue", version = VERSION.as_str(), propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     /// Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]
     #[arg(long, global = true, env = "OVERDUE_DATA", value_name = "DIR")]
@@ -57,30 +74,71 @@ enum Command {
     /// Make, list, change, pause and delete checks, and show what became of them
     #[command(subcommand)]
     Check(check::CheckCommand),
+    /// Make, list, change and delete users of the dashboard, and print the links by which they choose their passwords
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Make, list and delete maintenance windows
+    #[command(subcommand)]
+    Window(window::WindowCommand),
+    /// Tell nothing that goes down from now on for so long; what is still down then is told
+    Mute(window::MuteArgs),
     /// Show what has become of alerts, newest first, or have one sent again
     Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
+    /// Write what there is as a file that `apply` reads: projects, channels, checks, windows, ping keys and users
+    Export(declare::ExportArgs),
+    /// Show what would change if what files declare were so; the exit status is 3 if something would
+    Diff(declare::FilesArgs),
+    /// Make what files declare so, all of it or nothing
+    Apply(declare::ApplyArgs),
+    /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited
+    Discover(Box<discover::DiscoverArgs>),
+    /// Print the JSON Schema of such files, for editors
+    Schema,
+    /// Run a job and tell a server that it has begun, how it ended, and the last of what it printed
+    Run(job::RunArgs),
+    /// Send a ping
+    Ping(job::PingArgs),
+    /// Write all that the database holds to a file, also while a server runs
+    Backup(backup::BackupArgs),
+    /// Make a backup the database of the data directory, while no server runs
+    Restore(backup::RestoreArgs),
+    /// Look whether all of the database, or of a backup, can be read, and what takes its space
+    Verify(backup::VerifyArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
     Compact(shared::Json),
+    /// Say by the exit status whether the server on this machine takes pings
+    Health(health::HealthArgs),
+    /// Print what completes commands and flags in a shell
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages into a directory
+    Man(man::ManArgs),
 }
 
 /// Why a command failed: one line for a person, and the exit status.
 struct Failure {
     status: u8,
     message: String,
+    /// Nothing stands before the message.
+    lines: bool,
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that they stand in `map_err`")]
 impl Failure {
     /// What was typed cannot be right.
     fn usage(message: impl ToString) -> Self {
-        Self { status: 2, message: message.to_string() }
+        Self { status: 2, message: message.to_string(), lines: false }
     }
 
     /// What was typed could be right, but it did not work.
     fn other(message: impl ToString) -> Self {
-        Self { status: 1, message: message.to_string() }
+        Self { status: 1, message: message.to_string(), lines: false }
+    }
+
+    /// Several lines that stand for themselves.
+    fn lines(status: u8, lines: String) -> Self {
+        Self { status, message: lines, lines: true }
     }
 
     /// The answer could not be written to standard output.
@@ -118,13 +176,14 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = words.first().map(PathBuf::from).unwrap_or_default();
     let done = match parse(words, |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
-        Err(error) => help_or_usage(&error),
+        Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { status, message }) => {
+        Ok(status) => status,
+        Err(Failure { status, message, lines }) => {
+            let said = if lines { "" } else { "overdue: " };
             // With nobody left to tell, the exit status has to do.
-            let _ = writeln!(io::stderr(), "overdue: {message}");
+            let _ = writeln!(io::stderr(), "{said}{}", message.trim_end_matches('\n'));
             ExitCode::from(status)
         }
     }
@@ -142,10 +201,13 @@ fn parse(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString> + C
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
+fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
     let Cli { data, command } = cli;
     let data = || data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage);
-    match command {
+    let done = match command {
+        // Its exit status is the job's.
+        Command::Run(args) => return args.run().map(ExitCode::from),
+        Command::Ping(args) => args.run(),
         Command::Serve(args) => {
             let config = args.config(data()?, program).map_err(Failure::usage)?;
             crate::serve::run(config).map_err(Failure::other)
@@ -159,14 +221,30 @@ fn dispatch(cli: Cli, program: &Path) -> Result<(), Failure> {
         Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
         Command::Channel(ChannelCommand::Create(args)) => args.run(&data()?),
         Command::Channel(ChannelCommand::Manage(command)) => ask(&data()?, command.question()?),
+        Command::User(command) => ask(&data()?, command.question()?),
         Command::Deliveries(args) => ask(&data()?, args.into()),
         Command::Check(command) => ask(&data()?, command.into()),
+        Command::Window(command) => ask(&data()?, command.into()),
+        Command::Mute(args) => ask(&data()?, args.into()),
+        Command::Export(args) => args.run(&data()?),
+        Command::Diff(args) => return args.diff(&data()?),
+        Command::Apply(args) if args.needs_data() => args.run(&data()?),
+        Command::Apply(args) => args.check(),
+        Command::Discover(args) => args.run(),
+        Command::Schema => declare::schema(),
         Command::Schedule(args) => {
             let now = Clock::System.now();
             schedule::run(&args, now, io::stdin().lock(), io::stdout().lock(), io::stderr().lock()).map_err(Failure::other)
         }
+        Command::Backup(args) => args.run(&data()?),
+        Command::Restore(args) => args.run(&data()?),
+        Command::Verify(args) => args.run(&data()?),
         Command::Compact(shared::Json { json }) => compact::run(&data()?, json),
-    }
+        Command::Health(args) => args.run(),
+        Command::Completions(args) => args.run(),
+        Command::Man(args) => args.run(),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Puts a request to the server, or to the database. A refusal is a failure.
@@ -183,16 +261,21 @@ fn reply(data: &Path, request: Request, sending: Option<notify::Config>) -> Resu
 fn ask(data: &Path, question: Question) -> Result<(), Failure> {
     let Question { request, json, whole, sending } = question;
     let shown = match reply(data, request, sending)? {
-        Reply::Done | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
+        Reply::Done | Reply::Piece(_) | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
+        // Those who ask for these show them.
+        Reply::Changes(_) | Reply::Conflicts(_) | Reply::Objects(_) => Ok(()),
         Reply::Made(uuid) => table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
         Reply::MadeKey(made) => table::made(&made.key, &made, json),
         Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
         Reply::Keys(rows) => table::show(&rows, json, &key::HEADINGS, key::cells),
+        Reply::Users(rows) => table::show(&rows, json, &user::HEADINGS, user::cells),
+        Reply::MadeLink(row) => user::show_link(&row, json),
         Reply::Checks(rows) if whole => table::show_whole(&rows, json),
         Reply::Checks(rows) => table::show(&rows, json, &check::HEADINGS, check::cells),
         Reply::Pings(rows) => table::show(&rows, json, &check::PING_HEADINGS, check::ping_cells),
         Reply::Flips(rows) => table::show(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
         Reply::Channels(rows) => table::show(&rows, json, &channel::HEADINGS, channel::cells),
+        Reply::Windows(rows) => table::show(&rows, json, &window::HEADINGS, window::cells),
         Reply::Alerting(row) => table::show_whole(&[row], json),
         Reply::Deliveries(rows) => table::show(&rows, json, &deliveries::HEADINGS, deliveries::cells),
         Reply::Queued(number) => table::made(&format!("waits to be sent as {number}"), &serde_json::json!({ "number": number }), json),

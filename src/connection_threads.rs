@@ -21,6 +21,36 @@ pub struct ConnectionThreads {
     next: AtomicUsize,
 }
 
+/// A connection that goes from one thread to another. A socket belongs to the runtime on which it was made.
+pub(crate) trait Moves: Send + Sized + 'static {
+    /// What it is on its way.
+    type Moving: Send + 'static;
+
+    /// Leaves the runtime of this thread.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    fn leave(self) -> io::Result<Self::Moving>;
+
+    /// Belongs to the runtime of this thread from now on.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    fn arrive(moving: Self::Moving) -> io::Result<Self>;
+}
+
+impl Moves for TcpStream {
+    type Moving = std::net::TcpStream;
+
+    fn leave(self) -> io::Result<Self::Moving> {
+        self.into_std()
+    }
+
+    fn arrive(moving: Self::Moving) -> io::Result<Self> {
+        Self::from_std(moving)
+    }
+}
+
 struct ConnectionThread {
     runtime: runtime::Handle,
     /// Dropped, it ends the thread.
@@ -28,36 +58,30 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts so many threads. The engine delivers its answers to them.
+    /// Starts so many threads that are called `NAME-0` and so on. The engine delivers its answers to them.
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub fn start(count: usize, engine: &engine::Handle) -> io::Result<Self> {
-        let threads = (0..count).map(|number| ConnectionThread::start(number, engine.clone())).collect::<io::Result<_>>()?;
-        Ok(Self { threads, next: AtomicUsize::new(0) })
+    pub fn start(name: &str, count: usize, engine: &engine::Handle) -> io::Result<Self> {
+        let threads = (0..count).map(|number| ConnectionThread::start(format!("{name}-{number}"), engine.clone()));
+        Ok(Self { threads: threads.collect::<io::Result<_>>()?, next: AtomicUsize::new(0) })
     }
 
-    /// Runs a connection on the next thread; the future ends with it.
+    /// Runs a connection on the next thread; the future ends with it and gives what it gives.
     ///
     /// # Errors
     /// When the connection cannot be handed over to the thread.
-    pub(crate) async fn run<F>(&self, stream: TcpStream, connection: impl FnOnce(TcpStream) -> F + Send + 'static) -> io::Result<()>
+    pub(crate) async fn run<S, F>(&self, moving: S::Moving, connection: impl FnOnce(S) -> F + Send + 'static) -> io::Result<F::Output>
     where
-        F: Future<Output = ()> + Send + 'static,
+        S: Moves,
+        F: Future<Output: Send> + Send + 'static,
     {
         // Wraps around after more connections than there will ever be.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(thread) = turn.checked_rem(self.threads.len()).and_then(|turn| self.threads.get(turn)) else {
-            connection(stream).await;
-            return Ok(());
+            return Ok(connection(S::arrive(moving)?).await);
         };
-        // A socket belongs to the runtime on which it was made.
-        let stream = stream.into_std()?;
-        let task = async move {
-            connection(TcpStream::from_std(stream)?).await;
-            Ok(())
-        };
-        match thread.runtime.spawn(task).await {
+        match thread.runtime.spawn(async move { Ok(connection(S::arrive(moving)?).await) }).await {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(error) => Err(io::Error::other(error)),
@@ -66,11 +90,11 @@ impl ConnectionThreads {
 }
 
 impl ConnectionThread {
-    fn start(number: usize, engine: engine::Handle) -> io::Result<Self> {
+    fn start(name: String, engine: engine::Handle) -> io::Result<Self> {
         let local = runtime::Builder::new_current_thread().enable_all().build()?;
         let runtime = local.handle().clone();
         let (open, mut closed) = oneshot::channel();
-        std::thread::Builder::new().name(format!("connections-{number}")).spawn(move || {
+        std::thread::Builder::new().name(name).spawn(move || {
             let inbox = engine.answer_here();
             // This thread must not keep the engine from ending.
             drop(engine);

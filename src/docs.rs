@@ -44,6 +44,8 @@ chapters!([
     clients "Clients"
     operations "Operations"
     alerts "Alerts"
+    dashboard "The dashboard"
+    moving "Moving"
     limits "Limits"
     promises "Promises"
     performance "Performance"

@@ -1,4 +1,4 @@
-//! What administrators do with projects, keys, channels and checks, once for every door that offers it.
+//! What administrators do with projects, keys, channels, checks and users, once for every door that offers it.
 //!
 //! Names and secrets are drawn here. What a function makes or changes is on disk when it returns.
 
@@ -8,6 +8,8 @@ pub mod delivery;
 mod error;
 pub mod key;
 pub mod project;
+pub mod user;
+pub mod window;
 
 pub use error::ManageError;
 
@@ -21,6 +23,7 @@ async fn submit(handle: &Handle, command: Command) -> Result<Outcome, ManageErro
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(Refusal::ProjectNameTaken)) => Err(ManageError::ProjectNameTaken),
         Ok(Err(Refusal::NotFound)) => Err(ManageError::Gone),
+        Ok(Err(Refusal::User(refusal))) => Err(ManageError::User(refusal)),
         Ok(Err(Refusal::Settings(error))) => Err(error.into()),
         Ok(Err(refusal)) => Err(ManageError::Refused(refusal)),
         Err(unavailable) => Err(ManageError::Unavailable(unavailable)),

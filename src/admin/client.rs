@@ -1,10 +1,12 @@
 //! Asks the server that runs on a data directory, or opens the database when none does.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -13,6 +15,7 @@ use super::line;
 use super::request::channel::OfChannel;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
+use crate::backup::{self, BackupError};
 use crate::engine::{self, Handle, Writer};
 use crate::notify;
 use crate::store::access::refusal;
@@ -22,6 +25,10 @@ use crate::store::{FILE_NAME, Medium, StoreError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server may take to answer what has to be sent to others first: a test is given up a little earlier.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(75);
+/// How long a server may take to read, compare or write all that there is.
+const PATIENCE_WITH_MUCH: Duration = Duration::from_secs(60);
+/// Bytes of a part of a document, which is a line in base64.
+const PART_BYTES: usize = 128 << 10;
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a line of a reply. What release 0.1 took of a check makes longer ones than lists are cut into.
@@ -42,6 +49,8 @@ pub enum AskError {
     Socket(PathBuf, io::Error),
     /// The database cannot be opened.
     Store(StoreError),
+    /// There is no backup, or nowhere to write it.
+    Backup(BackupError),
     /// No thread can be started, or it died.
     Thread,
 }
@@ -63,6 +72,7 @@ impl fmt::Display for AskError {
             Self::Unreadable(reason) => f.write_str(reason),
             Self::Socket(path, error) => f.write_str(&refusal(path, error)),
             Self::Store(error) => error.fmt(f),
+            Self::Backup(error) => error.fmt(f),
             Self::Thread => f.write_str("the thread that writes the database could not do its work"),
         }
     }
@@ -79,12 +89,31 @@ enum Way {
 /// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes. `sending`: what tests of channels
 /// are sent with then.
 pub async fn ask(directory: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, AskError> {
+    ask_about(directory, request, String::new(), sending).await
+}
+
+/// Asks about a document, for which a database is made if there is none.
+pub async fn declare(directory: &Path, request: Request, document: String) -> Result<Reply, AskError> {
+    ask_about(directory, request, document, None).await
+}
+
+async fn ask_about(directory: &Path, request: Request, document: String, sending: Option<notify::Config>) -> Result<Reply, AskError> {
     let silent = |_| AskError::Silent(directory.into());
-    match timeout(PATIENCE, way(directory, matches!(request, Request::CreateProject { .. }))).await.map_err(silent)?? {
-        Way::Server(stream) => exchange(stream, &request, directory).await,
+    let may_make = matches!(request, Request::CreateProject { .. } | Request::Declare { dry: false, .. });
+    match timeout(PATIENCE, way(directory, may_make)).await.map_err(silent)?? {
+        Way::Server(stream) => {
+            let mut stream = BufReader::new(stream);
+            for part in document.as_bytes().chunks(PART_BYTES) {
+                match exchange(&mut stream, &Request::Part(STANDARD.encode(part)), directory).await? {
+                    Reply::Done => {}
+                    other => return Ok(other),
+                }
+            }
+            exchange(&mut stream, &request, directory).await
+        }
         Way::Database(handle, writer) => {
             let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
-            let performing = perform(&handle, request);
+            let performing = perform(&handle, request, document);
             let (mut reply, mut rest) = match sending {
                 None => performing.await,
                 Some(sending) => tokio::select! {
@@ -92,8 +121,8 @@ pub async fn ask(directory: &Path, request: Request, sending: Option<notify::Con
                     never = notify::try_channels(&handle, sending) => match never {},
                 },
             };
-            while let Some(listing) = rest {
-                let (next, after) = listing.page(&handle);
+            while let Some(following) = rest {
+                let (next, after) = following.next(&handle).await;
                 joined(&mut reply, next)?;
                 rest = after;
             }
@@ -135,23 +164,17 @@ fn open(directory: &Path) -> Result<(Handle, Writer), StoreError> {
 }
 
 /// Sends the request and reads all lines of the answer.
-async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -> Result<Reply, AskError> {
+async fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, directory: &Path) -> Result<Reply, AskError> {
     let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
     let silent = |_| AskError::Silent(directory.into());
     let is_test = matches!(request, Request::OfChannel { what: OfChannel::Test { .. }, .. });
     let patience = if is_test { PATIENCE_WITH_OTHERS } else { PATIENCE };
+    let patience = if matches!(request, Request::Declare { .. } | Request::Export { .. }) { PATIENCE_WITH_MUCH } else { patience };
     let request = line::encode(request).map_err(|error| refused(error.into()))?;
     timeout(PATIENCE, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;
-    let mut stream = BufReader::new(stream);
     let mut answer: Option<Reply> = None;
     loop {
-        let mut line = Vec::new();
-        let reading = async { (&mut stream).take(MOST_BYTES).read_until(b'\n', &mut line).await };
-        timeout(patience, reading).await.map_err(silent)?.map_err(refused)?;
-        if !line.ends_with(b"\n") {
-            return Err(AskError::HungUp);
-        }
-        let (reply, more) = line::decode(&line).map_err(AskError::Unreadable)?;
+        let (reply, more) = next_line(stream, patience, directory).await?;
         match &mut answer {
             None => answer = Some(reply),
             Some(first) => joined(first, reply)?,
@@ -160,6 +183,46 @@ async fn exchange(mut stream: UnixStream, request: &Request, directory: &Path) -
             return Ok(answer);
         }
     }
+}
+
+/// Reads the next line of an answer, and whether another follows.
+async fn next_line(stream: &mut BufReader<UnixStream>, patience: Duration, directory: &Path) -> Result<(Reply, bool), AskError> {
+    let mut line = Vec::new();
+    let reading = async { stream.take(MOST_BYTES).read_until(b'\n', &mut line).await };
+    let read = timeout(patience, reading).await.map_err(|_| AskError::Silent(directory.into()))?;
+    read.map_err(|error| AskError::Socket(directory.join(SOCKET_NAME), error))?;
+    if line.ends_with(b"\n") { line::decode(&line).map_err(AskError::Unreadable) } else { Err(AskError::HungUp) }
+}
+
+/// Has a backup of this directory's database written to `out`, by the server that runs on it or by ourselves.
+pub async fn backup(directory: &Path, mut out: impl Write) -> Result<(), AskError> {
+    match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))?? {
+        // Nothing is changed: nobody has to write.
+        Way::Database(handle, _writer) => backup::write(&handle, out).map_err(AskError::Backup),
+        Way::Server(mut stream) => {
+            let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
+            let request = line::encode(&Request::Backup {}).map_err(|error| refused(error.into()))?;
+            stream.write_all(&request).await.map_err(refused)?;
+            let mut stream = BufReader::new(stream);
+            loop {
+                match next_line(&mut stream, PATIENCE, directory).await?.0 {
+                    Reply::Piece(piece) => {
+                        let piece =
+                            STANDARD.decode(piece).map_err(|_| AskError::Unreadable("a piece of the backup is no base64".into()))?;
+                        out.write_all(&piece).map_err(|error| AskError::Backup(error.into()))?;
+                    }
+                    Reply::Done => return out.flush().map_err(|error| AskError::Backup(error.into())),
+                    Reply::Refused(reason) | Reply::Invalid(reason) => return Err(AskError::Unreadable(reason)),
+                    _ => return Err(AskError::Unreadable("the server answered something else than a backup".into())),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a server runs on this directory, also one whose file is gone.
+pub fn is_served(directory: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(directory.join(SOCKET_NAME)).is_ok()
 }
 
 fn joined(first: &mut Reply, next: Reply) -> Result<(), AskError> {

@@ -3,30 +3,66 @@
 
 mod channels;
 mod checks;
+mod declare;
+mod users;
+mod windows;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::sync::mpsc::Receiver;
 
 use super::request::{CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
+use crate::backup::{self, BackupError};
 use crate::domain::channel::GivenSettings;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::Secret;
+use crate::domain::wanted::Manner;
 use crate::engine::Handle;
+use crate::engine::command::Unavailable;
 use crate::manage::delivery::Wanted;
 use crate::manage::project::Changes;
 use crate::manage::{self, ManageError};
-pub use checks::Listing;
+use checks::Listing;
 
-/// A reply, and how a list goes on if this is only its first piece.
-pub type Answer = (Reply, Option<Listing>);
+/// A reply, and how the answer goes on if this is only its first piece.
+pub type Answer = (Reply, Option<Rest>);
 
-/// Does what is asked and says what came of it.
-pub async fn perform(handle: &Handle, request: Request) -> Answer {
-    answer(handle, request).await.unwrap_or_else(|error| match error {
+/// The rest of an answer that goes in pieces.
+pub enum Rest {
+    /// A list of checks.
+    Checks(Listing),
+    /// A backup.
+    Backup(Pieces),
+}
+
+/// See [`backup::pieces`].
+type Pieces = Receiver<Result<Vec<u8>, BackupError>>;
+
+impl Rest {
+    /// The next piece, which is made when it is asked for.
+    pub async fn next(self, handle: &Handle) -> Answer {
+        match self {
+            Self::Checks(listing) => listing.page(handle),
+            Self::Backup(mut pieces) => match pieces.recv().await {
+                Some(Ok(piece)) => (Reply::Piece(STANDARD.encode(piece)), Some(Self::Backup(pieces))),
+                Some(Err(error)) => (Reply::Refused(format!("no backup can be made: {error}")), None),
+                None => (Reply::Done, None),
+            },
+        }
+    }
+}
+
+/// Does what is asked and says what came of it. `document`: what parts came before it.
+pub async fn perform(handle: &Handle, request: Request, document: String) -> Answer {
+    answer(handle, request, document).await.unwrap_or_else(|error| match error {
         ManageError::Settings(error) => (Reply::Invalid(error.to_string()), None),
+        ManageError::Window(error) => (Reply::Invalid(error.to_string()), None),
         error => (Reply::Refused(error.to_string()), None),
     })
 }
 
-async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError> {
+async fn answer(handle: &Handle, request: Request, document: String) -> Result<Answer, ManageError> {
     let id = |project: &str| manage::project::find(handle, project).map(|project| project.id);
     let any = |project: Option<String>| project.as_deref().map(id).transpose();
     let find_channel = |project, channel: &str| manage::channel::find(handle, any(project)?, channel);
@@ -72,6 +108,15 @@ async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError
             channels::deliveries(handle, Wanted { project, channel, check, failed }, limit).await
         }
         Request::RetryDelivery { number } => manage::delivery::retry(handle, number).await.map(Reply::Queued),
+        Request::CreateWindow { project, name, tags, times } => {
+            let window = manage::window::create(handle, id(&project)?, name, tags, times).await?;
+            Ok(Reply::Made(window.uuid))
+        }
+        Request::ListWindows { project } => Ok(windows::list(handle, any(project)?)),
+        Request::DeleteWindow { project, window } => {
+            let window = manage::window::find(handle, any(project)?, &window)?;
+            manage::window::delete(handle, &window).await.map(|()| Reply::Done)
+        }
         Request::CreateCheck { project, edit, unique } => {
             let check = manage::check::create(handle, id(&project)?, *edit, unique).await?;
             Ok(Reply::Made(check.uuid))
@@ -79,6 +124,22 @@ async fn answer(handle: &Handle, request: Request) -> Result<Answer, ManageError
         Request::OfCheck { project, check, what } => {
             let check = manage::check::find(handle, any(project)?, &check)?;
             checks::answer(handle, check, what).await
+        }
+        Request::CreateUser { name, password, grant } => users::create(handle, name, password, grant).await,
+        Request::ListUsers {} => Ok(users::list(handle)),
+        Request::OfUser { user, what } => users::answer(handle, &*manage::user::find(handle, &user)?, what).await,
+        Request::SetupLink {} => users::link(handle, None).await,
+        // Whoever holds the connection keeps it.
+        Request::Part(_) => Ok(Reply::Done),
+        Request::Declare { prune, adopt, dry } => declare::answer(handle, document, Manner { prune, adopts: adopt }, dry).await,
+        Request::Export { project, secrets } => {
+            let (handle, project) = (handle.clone(), any(project)?);
+            let writing = tokio::task::spawn_blocking(move || crate::declare::export(&handle, project, secrets));
+            writing.await.map(Reply::Objects).map_err(|_| ManageError::Unavailable(Unavailable::Stopping))
+        }
+        Request::Backup {} => {
+            let pieces = backup::pieces(handle.clone(), false).map_err(|_| ManageError::Unavailable(Unavailable::Busy))?;
+            return Ok(Rest::Backup(pieces).next(handle).await);
         }
         Request::ListChecks { project, tags } => return Ok(Listing::new(any(project)?, tags).page(handle)),
     };

@@ -4,18 +4,28 @@
 
 pub mod channel;
 pub mod check;
+pub mod declare;
+pub mod user;
+pub mod window;
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::declare::Object;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
-use crate::domain::text::Failures;
+use crate::domain::text::{Failures, Name, Tags};
+use crate::domain::user::{Membership, PasswordHash, UserName};
+use crate::domain::window::GivenTimes;
+use crate::password;
 use channel::{ChannelRow, DeliveryRow, OfChannel, TestRow};
 use check::{AlertingRow, CheckRow, FlipRow, PingRow};
+use declare::{ChangeRow, ConflictRow};
+use user::{Granted, LinkRow, OfUser, UserRow};
+use window::WindowRow;
 
 /// What is asked for. A project is named by its name or UUID, a channel by its UUID or, if it is the only
 /// one, its name; a check by its UUID, slug or name.
@@ -83,6 +93,34 @@ pub enum Request {
     ListDeliveries { project: Option<String>, channel: Option<String>, check: Option<String>, failed: bool, limit: u32 },
     /// Has sent again what was given up; answered with the number under which it waits.
     RetryDelivery { number: u64 },
+    /// The whole database as a stream of bytes: see [`crate::backup`].
+    Backup {},
+    /// A part of a document, in base64; [`Request::Declare`] is about all that came before it on the same connection.
+    Part(String),
+    /// What would change if what a document declares were so; or, unless `dry`, makes it so.
+    Declare {
+        /// How many objects may be deleted that the source no longer names.
+        prune: Option<usize>,
+        /// Whether what nobody owns may be changed.
+        adopt: bool,
+        dry: bool,
+    },
+    /// What there is of a project, or of all, as files declare it.
+    Export { project: Option<String>, secrets: bool },
+    /// Makes a maintenance window; answered with its UUID.
+    CreateWindow {
+        project: String,
+        #[serde(with = "window::name")]
+        name: Name,
+        #[serde(with = "window::tags")]
+        tags: Tags,
+        #[serde(with = "window::Times")]
+        times: GivenTimes,
+    },
+    /// The maintenance windows of a project or of all, oldest first.
+    ListWindows { project: Option<String> },
+    /// Removes a maintenance window.
+    DeleteWindow { project: Option<String>, window: String },
     /// Makes a check, or changes the one that agrees with it on all of `unique`; answered with its UUID.
     CreateCheck {
         project: String,
@@ -95,6 +133,20 @@ pub enum Request {
     ListChecks { project: Option<String>, tags: Vec<String> },
     /// Something about one check.
     OfCheck { project: Option<String>, check: String, what: OfCheck },
+    /// Makes a user; answered with its UUID or, if it has no password, with the link by which it chooses one.
+    CreateUser {
+        #[serde(with = "form::user_name")]
+        name: UserName,
+        #[serde(default, with = "form::optional_password_hash")]
+        password: Option<PasswordHash>,
+        grant: Granted,
+    },
+    /// Every user, oldest first.
+    ListUsers {},
+    /// Something about one user, by its name or UUID.
+    OfUser { user: String, what: OfUser },
+    /// The link by which the first owner is made.
+    SetupLink {},
 }
 
 /// What is asked about one check.
@@ -115,8 +167,15 @@ pub enum OfCheck {
     Pings,
     /// Its flips, newest first.
     Flips,
-    /// When it is told that it is down, first with a change of how often it has to fail until then.
-    Alerting(#[serde(with = "check::failures")] Option<Failures>),
+    /// When it is told that it is down, first with a change; what is `None` stays.
+    Alerting {
+        /// How often it has to fail until then.
+        #[serde(with = "check::failures", default)]
+        after: Option<Failures>,
+        /// UUIDs, slugs or names of the checks that it depends on.
+        #[serde(default)]
+        parents: Option<Vec<String>>,
+    },
 }
 
 /// How many checks a project may have.
@@ -161,6 +220,10 @@ pub enum Reply {
     Projects(Vec<ProjectRow>),
     /// See [`Request::ListKeys`].
     Keys(Vec<KeyRow>),
+    /// See [`OfUser::Link`].
+    MadeLink(LinkRow),
+    /// See [`Request::ListUsers`].
+    Users(Vec<UserRow>),
     /// See [`Request::ListChannels`].
     Channels(Vec<ChannelRow>),
     /// See [`Request::ListChecks`] and [`OfCheck::Show`].
@@ -171,6 +234,8 @@ pub enum Reply {
     Flips(Vec<FlipRow>),
     /// See [`Request::ListDeliveries`].
     Deliveries(Vec<DeliveryRow>),
+    /// See [`Request::ListWindows`].
+    Windows(Vec<WindowRow>),
     /// See [`OfCheck::Alerting`].
     Alerting(AlertingRow),
     /// See [`OfChannel::Test`].
@@ -179,6 +244,14 @@ pub enum Reply {
     Assigned(usize),
     /// See [`Request::RetryDelivery`].
     Queued(u64),
+    /// See [`Request::Declare`].
+    Changes(Vec<ChangeRow>),
+    /// Why what a document declares cannot be; nothing was changed.
+    Conflicts(Vec<ConflictRow>),
+    /// See [`Request::Export`].
+    Objects(Vec<Object>),
+    /// A piece of a stream, in base64. After the last comes [`Reply::Done`].
+    Piece(String),
     /// The request can never be right; the reason says what to change in it.
     Invalid(String),
     /// The request does not fit what there is, or cannot be carried out now; the reason says what to do.
@@ -191,11 +264,16 @@ impl Reply {
         match (self, next) {
             (Self::Projects(rows), Self::Projects(more)) => rows.extend(more),
             (Self::Keys(rows), Self::Keys(more)) => rows.extend(more),
+            (Self::Users(rows), Self::Users(more)) => rows.extend(more),
             (Self::Channels(rows), Self::Channels(more)) => rows.extend(more),
             (Self::Checks(rows), Self::Checks(more)) => rows.extend(more),
             (Self::Pings(rows), Self::Pings(more)) => rows.extend(more),
             (Self::Flips(rows), Self::Flips(more)) => rows.extend(more),
             (Self::Deliveries(rows), Self::Deliveries(more)) => rows.extend(more),
+            (Self::Windows(rows), Self::Windows(more)) => rows.extend(more),
+            (Self::Changes(rows), Self::Changes(more)) => rows.extend(more),
+            (Self::Conflicts(rows), Self::Conflicts(more)) => rows.extend(more),
+            (Self::Objects(rows), Self::Objects(more)) => rows.extend(more),
             (_, next) => return Err(next),
         }
         Ok(())
@@ -209,15 +287,18 @@ impl Reply {
         match self {
             Self::Projects(rows) => half(rows).map(Self::Projects),
             Self::Keys(rows) => half(rows).map(Self::Keys),
+            Self::Users(rows) => half(rows).map(Self::Users),
             Self::Channels(rows) => half(rows).map(Self::Channels),
             Self::Checks(rows) => half(rows).map(Self::Checks),
             Self::Pings(rows) => half(rows).map(Self::Pings),
             Self::Flips(rows) => half(rows).map(Self::Flips),
             Self::Deliveries(rows) => half(rows).map(Self::Deliveries),
-            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::Alerting(_) | Self::Tested(_) | Self::Assigned(_) | Self::Queued(_) => {
-                None
-            }
-            Self::Invalid(_) | Self::Refused(_) => None,
+            Self::Windows(rows) => half(rows).map(Self::Windows),
+            Self::Changes(rows) => half(rows).map(Self::Changes),
+            Self::Conflicts(rows) => half(rows).map(Self::Conflicts),
+            Self::Objects(rows) => half(rows).map(Self::Objects),
+            Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::MadeLink(_) | Self::Alerting(_) | Self::Tested(_) => None,
+            Self::Assigned(_) | Self::Queued(_) | Self::Piece(_) | Self::Invalid(_) | Self::Refused(_) => None,
         }
     }
 }
@@ -295,6 +376,22 @@ mod form {
     );
     text!(access, Access, |access: &Access| access.name(), |text: String| Access::parse(&text).ok_or("no such access"));
     text!(key_label, KeyLabel, KeyLabel::as_str, |text: String| KeyLabel::parse(&text));
+    text!(user_name, UserName, UserName::as_str, |text: String| UserName::parse(&text));
+    text!(
+        optional_user_name,
+        Option<UserName>,
+        |name: &Option<UserName>| name.as_ref().map(|name| name.as_str().to_owned()),
+        |text: Option<String>| { text.map(|text| UserName::parse(&text)).transpose() }
+    );
+    text!(membership, Membership, |kind: &Membership| kind.name(), |text: String| Membership::parse(&text)
+        .ok_or("give member or read-only"));
+    text!(password_hash, PasswordHash, PasswordHash::as_str, |text: String| password::parse(&text).ok_or("not the hash of a password"));
+    text!(
+        optional_password_hash,
+        Option<PasswordHash>,
+        |hash: &Option<PasswordHash>| hash.as_ref().map(|hash| hash.as_str().to_owned()),
+        |text: Option<String>| { text.map(|text| password::parse(&text).ok_or("not the hash of a password")).transpose() }
+    );
     text!(channel_name, ChannelName, ChannelName::as_str, |text: String| ChannelName::parse(&text));
     text!(
         optional_channel_name,

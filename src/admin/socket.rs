@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -23,6 +25,9 @@ pub const MOST_CONNECTIONS: usize = 16;
 /// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
 /// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of a document: the files it was made of, and room for what JSON adds.
+const MOST_DOCUMENT: usize = 4 * crate::declare::MOST_BYTES;
 
 /// How long it may take to read a line of a reply when the server stops.
 const HASTE: Duration = Duration::from_millis(250);
@@ -90,9 +95,10 @@ impl Socket {
         Ok(Self { listener, path })
     }
 
-    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds.
-    pub async fn serve(self, handle: Handle, stop: watch::Receiver<bool>) {
-        let hold = |stream| Some(connection(stream, handle.clone(), stop.clone()));
+    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds. `base_url`:
+    /// what links to pages begin with, without a slash at its end.
+    pub async fn serve(self, handle: Handle, base_url: String, stop: watch::Receiver<bool>) {
+        let hold = |stream| Some(connection(stream, handle.clone(), base_url.clone(), stop.clone()));
         accept("admin", self, MOST_CONNECTIONS, stop.clone(), hold).await;
     }
 }
@@ -117,10 +123,41 @@ async fn taken<T>(writing: impl Future<Output = T>, stop: &mut watch::Receiver<b
     }
 }
 
+/// Adds a part to the document of a connection.
+fn gathered(document: &mut Vec<u8>, part: &str) -> Reply {
+    match STANDARD.decode(part) {
+        Ok(part) if document.len() + part.len() <= MOST_DOCUMENT => {
+            document.extend(part);
+            Reply::Done
+        }
+        Ok(_) => Reply::Invalid(format!("a document has at most {MOST_DOCUMENT} bytes")),
+        Err(_) => Reply::Invalid("a part of a document is no base64".into()),
+    }
+}
+
+/// Puts the address of the service before what the reply names of its paths.
+fn address(reply: &mut Reply, base_url: &str) {
+    match reply {
+        Reply::MadeLink(link) => link.url = Some(format!("{base_url}{}", link.path)),
+        Reply::Changes(rows) => {
+            for row in rows {
+                if let Some(uuid) = row.uuid.filter(|_| row.op == "add" && row.kind == "check") {
+                    row.url = Some(format!("{base_url}/ping/{uuid}"));
+                }
+                if let Some(link) = &mut row.link {
+                    link.url = Some(format!("{base_url}{}", link.path));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Answers one request after another. A list is made as fast as it is read.
-async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Receiver<bool>) {
+async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mut stop: watch::Receiver<bool>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
+    let mut document = Vec::new();
     loop {
         let mut line = Vec::new();
         let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES as u64).read_until(b'\n', &mut line)).await };
@@ -131,12 +168,17 @@ async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Rec
         let (whole, too_long) = (line.ends_with(b"\n"), line.len() == MOST_BYTES);
         let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
-                Ok((request, _)) => perform(&handle, request).await,
+                Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
+                Ok((request, _)) => match String::from_utf8(std::mem::take(&mut document)) {
+                    Ok(document) => perform(&handle, request, document).await,
+                    Err(_) => (Reply::Invalid("the document is no text (UTF-8)".into()), None),
+                },
                 Err(reason) => (Reply::Invalid(reason), None),
             },
             true if too_long => (Reply::Invalid(format!("a request has at most {MOST_BYTES} bytes")), None),
             _ => return,
         };
+        address(&mut reply, &base_url);
         loop {
             let Ok(lines) = line::encode_reply(reply, rest.is_some()) else { return };
             for line in lines {
@@ -144,8 +186,8 @@ async fn connection(mut stream: UnixStream, handle: Handle, mut stop: watch::Rec
                     return;
                 }
             }
-            let Some(listing) = rest else { break };
-            (reply, rest) = listing.page(&handle);
+            let Some(following) = rest else { break };
+            (reply, rest) = following.next(&handle).await;
         }
         if !whole {
             return;

@@ -77,6 +77,11 @@ pub(super) enum CheckCommand {
         #[arg(long, env = "OVERDUE_AFTER", value_name = "N", value_parser = after, allow_negative_numbers = true)]
         after: Option<Failures>,
 
+        /// Check that it depends on, a router say: while that is down and told, it is not told that this one does not report; may be
+        /// given several times, with commas in the variable; '' for none
+        #[arg(long, env = "OVERDUE_PARENT", value_name = "CHECK", value_delimiter = ',')]
+        parent: Option<Vec<String>>,
+
         #[command(flatten)]
         json: Json,
     },
@@ -252,7 +257,10 @@ impl From<CheckCommand> for Question {
             CheckCommand::Set { which, fields } => which.ask(OfCheck::Set((*fields).into())).into(),
             CheckCommand::Pause { which } => which.ask(OfCheck::Pause).into(),
             CheckCommand::Resume { which } => which.ask(OfCheck::Resume).into(),
-            CheckCommand::Alerting { which, after, json: Json { json } } => Self::shown(which.ask(OfCheck::Alerting(after)), json),
+            CheckCommand::Alerting { which, after, parent, json: Json { json } } => {
+                let parents = parent.map(|parents| parents.into_iter().filter(|parent| !parent.is_empty()).collect());
+                Self::shown(which.ask(OfCheck::Alerting { after, parents }), json)
+            }
             CheckCommand::Delete { which } => which.ask(OfCheck::Delete).into(),
             CheckCommand::Pings { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Pings), json),
             CheckCommand::Flips { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Flips), json),

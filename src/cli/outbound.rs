@@ -1,6 +1,7 @@
 //! The flags that say what may be sent to others, and how: of the server, and of commands that send a test without one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -85,7 +86,16 @@ impl OutboundFlags {
         let config = self.config().map_err(Failure::usage)?;
         let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(Failure::usage)?;
         // A test is about no check, so none is shown.
-        Ok(notify::Config { outbound, zone, host: "localhost".into(), show: Box::new(|_| String::new()), heartbeat: None })
+        Ok(notify::Config {
+            outbound,
+            zone,
+            host: "localhost".into(),
+            show: Box::new(|_| String::new()),
+            pages: None,
+            unsubscribe: None,
+            heartbeat: None,
+            last_round: Arc::default(),
+        })
     }
 
     /// What is sent to others, and how.

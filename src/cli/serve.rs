@@ -5,22 +5,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 use ipnet::IpNet;
 use tracing::level_filters::LevelFilter;
 
+use super::backup::BackupFlags;
+use super::declare::DeclareFlags;
 use super::outbound::OutboundFlags;
 use super::shared::{ANY_U32, network, number};
+use super::web::{Secret, WebFlags, secret};
+use crate::domain::project::KeyHash;
 use crate::http::{ApiRate, BaseUrl};
 use crate::notify::Heartbeat;
 use crate::outbound::place_of;
-use crate::serve::{CertificateFiles, Config, Mail};
+use crate::serve::{CertificateFiles, Config, DEFAULT_LISTEN, LogFormat, Mail, machine_zone};
 use crate::smtp::address::Domain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
     /// Address and port to take HTTP requests on; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = "127.0.0.1:8000", value_parser = address)]
+    #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = address)]
     listen: Vec<SocketAddr>,
+
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// URL under which the service is reached, with its path if it has one [default: the first listen address]
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
@@ -49,9 +57,28 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "OVERDUE_CONNECTIONS_PER_ADDRESS", value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     connections_per_address: u32,
 
+    #[command(flatten)]
+    web: WebFlags,
+
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
+
+    /// How the log is written: text, or json (an object on each line)
+    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = log_format)]
+    log_format: LogFormat,
+
+    /// Log every HTTP request, with *** in place of whatever may be a secret in its path
+    #[arg(long, env = "OVERDUE_ACCESS_LOG", value_parser = FalseyValueParser::new())]
+    access_log: bool,
+
+    /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be given several times, with commas in the variable
+    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address)]
+    metrics_listen: Vec<SocketAddr>,
+
+    /// File with the token by which metrics are read at /metrics of the other addresses, as in Authorization: Bearer TOKEN
+    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = secret)]
+    metrics_token_file: Option<Secret>,
 
     /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
     /// again) or at-once
@@ -67,7 +94,24 @@ pub(super) struct ServeArgs {
     heartbeat_every: u32,
 
     #[command(flatten)]
+    backups: BackupFlags,
+
+    #[command(flatten)]
+    declared: DeclareFlags,
+
+    #[command(flatten)]
     outbound: OutboundFlags,
+}
+
+#[derive(Args)]
+struct TlsArgs {
+    /// PEM file of a certificate and its chain: HTTP is taken by TLS alone. It is read again when it changes, and at SIGHUP
+    #[arg(long, env = "OVERDUE_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// PEM file of the certificate's private key
+    #[arg(long, env = "OVERDUE_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -77,11 +121,11 @@ struct MailArgs {
     smtp_listen: Vec<SocketAddr>,
 
     /// Domain of the addresses that mail pings: UUID@DOMAIN and PINGKEY+SLUG@DOMAIN
-    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = Domain::parse, requires = "smtp_listen")]
+    #[arg(long, env = "OVERDUE_PING_EMAIL_DOMAIN", value_name = "DOMAIN", value_parser = Domain::parse)]
     ping_email_domain: Option<Domain>,
 
     /// PEM file of a certificate and its chain: SMTP offers STARTTLS with it
-    #[arg(long, env = "OVERDUE_SMTP_TLS_CERT", value_name = "FILE", requires = "smtp_tls_key", requires = "smtp_listen")]
+    #[arg(long, env = "OVERDUE_SMTP_TLS_CERT", value_name = "FILE", requires = "smtp_tls_key", requires = "ping_email_domain")]
     smtp_tls_cert: Option<PathBuf>,
 
     /// PEM file of the certificate's private key
@@ -108,38 +152,60 @@ fn after_outage(text: &str) -> Result<AfterOutage, &'static str> {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, &'static str> {
+fn log_format(text: &str) -> Result<LogFormat, &'static str> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("give text or json"),
+    }
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "give an IP address and a port, as in 127.0.0.1:8000 or [::]:8000")
 }
 
 impl ServeArgs {
     /// What the server works with, or what is wrong with the flags together.
     pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<Config, &'static str> {
+        let mail = self.mail.config();
+        let mut web = self.web.config(self.outbound.time_zone.clone().unwrap_or_else(machine_zone))?;
+        web.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
         Ok(Config {
             data,
             program: program.into(),
             listen: self.listen,
+            certificate: certificate(self.tls.tls_cert, self.tls.tls_key),
             base_url: self.base_url,
             trusted_proxies: self.trusted_proxy,
             // A u32 fits a usize on every target with sockets.
             ping_body_limit: self.ping_body_limit as usize,
             api_rate: ApiRate { per_minute: self.api_rate, burst: self.api_burst },
             connections_per_address: self.connections_per_address as usize,
-            mail: self.mail.config(),
+            web,
+            mail,
             zone: self.outbound.time_zone.clone(),
             outbound: self.outbound.config()?,
             heartbeat: self.heartbeat_url.map(|url| Heartbeat { url, every: Duration::from_secs(self.heartbeat_every.into()) }),
+            backups: self.backups.intervals(),
+            declared: self.declared.files(),
             holds_after_outage: matches!(self.after_outage, AfterOutage::Hold),
             log: self.log,
+            log_format: self.log_format,
+            access_log: self.access_log,
+            metrics_listen: self.metrics_listen,
+            metrics_token: self.metrics_token_file.map(|token| KeyHash::of(&token.0)),
         })
     }
 }
 
 impl MailArgs {
     fn config(self) -> Option<Mail> {
-        // One is never given without the other.
-        let domain = self.ping_email_domain.filter(|_| !self.smtp_listen.is_empty())?;
-        let files = self.smtp_tls_cert.zip(self.smtp_tls_key);
-        Some(Mail { listen: self.smtp_listen, domain, certificate: files.map(|(chain, key)| CertificateFiles { chain, key }) })
+        let domain = self.ping_email_domain?;
+        Some(Mail { listen: self.smtp_listen, domain, certificate: certificate(self.smtp_tls_cert, self.smtp_tls_key) })
     }
+}
+
+/// Both files, of which clap takes none without the other.
+fn certificate(chain: Option<PathBuf>, key: Option<PathBuf>) -> Option<CertificateFiles> {
+    chain.zip(key).map(|(chain, key)| CertificateFiles { chain, key })
 }

@@ -1,3 +1,5 @@
+mod packaged;
+
 use std::collections::BTreeSet;
 
 use super::*;

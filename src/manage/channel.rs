@@ -1,6 +1,7 @@
 //! Channels: whom a project notifies, and how.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{ManageError, check, submit};
 use crate::domain::channel::{ChannelSettings, Class, GivenSettings, Maker};
@@ -9,6 +10,8 @@ use crate::domain::project::{Channel, ChannelName, Project};
 use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
 use crate::engine::{Handle, Tried};
 
+/// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
+pub const TEST_TIME: Duration = Duration::from_secs(75);
 /// What is logged of a channel that was disabled here.
 const DISABLED: &str = "it was disabled by the operator";
 /// Checks that are assigned in one command: pings go in between.
@@ -43,7 +46,7 @@ pub async fn set(
     name: Option<ChannelName>,
     settings: Option<GivenSettings>,
 ) -> Result<(), ManageError> {
-    submit(handle, Command::SetChannel { channel, name, settings, maker: Some(Maker::Operator) }).await.map(drop)
+    submit(handle, Command::SetChannel { channel, name, settings, maker: Maker::Operator }).await.map(drop)
 }
 
 /// Removes a channel, from all checks too.

@@ -8,11 +8,12 @@ use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{CheckId, ProjectId, hyphenated_uuid};
 use crate::domain::moment::Moment;
+use crate::domain::parents::Parents;
 use crate::domain::ping::Ping;
 use crate::domain::project::{Channel, Project};
 use crate::domain::text::{Failures, Slug};
 use crate::engine::Handle;
-use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome};
+use crate::engine::command::{CheckNames, Command, CreateCheck, Outcome, Refusal};
 use crate::engine::state::ProjectState;
 
 /// A check with its project, and with those channels that it is assigned to.
@@ -66,12 +67,21 @@ pub async fn resume(handle: &Handle, check: CheckId) -> Result<(), ManageError> 
     submit(handle, Command::Resume(check)).await.map(drop)
 }
 
-/// Changes how often in a row a check has to fail until that is told; the check as it is then.
+/// Changes how often in a row a check has to fail until that is told, and the checks that it depends on, given by UUID, slug or name; what
+/// is `None` stays. The check as it is then.
 ///
 /// # Errors
-/// When it is gone, or the writer does not answer.
-pub async fn set_alerting(handle: &Handle, check: CheckId, after: Failures) -> Result<Box<Check>, ManageError> {
-    match submit(handle, Command::SetAlerting { check, after }).await? {
+/// When it or a parent is gone, it cannot have these parents, or the writer does not answer.
+pub async fn set_alerting(
+    handle: &Handle,
+    check: &Check,
+    after: Option<Failures>,
+    parents: Option<Vec<String>>,
+) -> Result<Box<Check>, ManageError> {
+    let parent = |wanted: &String| Ok(find(handle, Some(check.project), wanted)?.id);
+    let parents = parents.map(|wanted| wanted.iter().map(parent).collect::<Result<Vec<_>, ManageError>>()).transpose()?;
+    let parents = parents.map(Parents::new).transpose().map_err(|error| ManageError::Refused(Refusal::Parents(error)))?;
+    match submit(handle, Command::SetAlerting { check: check.id, after, parents }).await? {
         Outcome::Check(check) => Ok(check),
         // That command comes to nothing else.
         _ => Err(ManageError::Gone),

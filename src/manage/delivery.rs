@@ -1,10 +1,18 @@
 //! Deliveries: what has become of what was to be told.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::{ManageError, read, submit};
 use crate::domain::alert::{Delivery, DeliveryOutcome};
+use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+use crate::domain::moment::Moment;
+use crate::domain::project::Channel;
 use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome};
+use crate::store::StoreError;
 
 /// Which deliveries; what is `None` does not matter.
 #[derive(Clone, Copy, Default)]
@@ -64,4 +72,19 @@ pub async fn retry(handle: &Handle, number: u64) -> Result<u64, ManageError> {
         // That command comes to nothing else.
         _ => Err(ManageError::Gone),
     }
+}
+
+/// When something was last delivered to each of these channels, as far as the log goes back. It may wait for the disk.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn last_delivered(handle: &Handle, channels: &[Arc<Channel>]) -> Result<BTreeMap<ChannelId, Moment>, StoreError> {
+    // Nothing is ever delivered to a group.
+    let wanted = channels.iter().filter(|channel| channel.settings.kind().class != Class::Group);
+    let missing: RefCell<BTreeSet<_>> = RefCell::new(wanted.map(|channel| channel.id).collect());
+    let most = missing.borrow().len();
+    let newest = handle.deliveries(DeliveryNumber(u64::MAX), most, |delivery| {
+        delivery.outcome == DeliveryOutcome::Delivered && missing.borrow_mut().remove(&delivery.channel)
+    })?;
+    Ok(newest.into_iter().map(|delivery| (delivery.channel, delivery.finished)).collect())
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use uuid::Uuid;
 
 use crate::domain::channel::SettingsError;
+use crate::domain::window::WindowError;
+use crate::engine::command::user::UserRefusal;
 use crate::engine::command::{Refusal, Unavailable};
 use crate::store::StoreError;
 
@@ -21,6 +23,15 @@ pub enum ManageError {
         /// The names there are.
         names: Vec<String>,
     },
+    /// No user has that name or UUID.
+    NoUser {
+        /// What was asked for.
+        wanted: String,
+        /// The names there are.
+        names: Vec<String>,
+    },
+    /// What there is of users does not allow it.
+    User(UserRefusal),
     /// No key has that number.
     NoKey(u64),
     /// No channel has that name or UUID.
@@ -32,6 +43,17 @@ pub enum ManageError {
         /// Those that have it.
         uuids: Vec<Uuid>,
     },
+    /// No maintenance window has that name or UUID.
+    NoWindow(String),
+    /// Several maintenance windows have that name.
+    AmbiguousWindow {
+        /// The name.
+        wanted: String,
+        /// Those that have it.
+        uuids: Vec<Uuid>,
+    },
+    /// A maintenance window cannot be open at these times.
+    Window(WindowError),
     /// No check has that UUID, slug or name.
     NoCheck(String),
     /// Several checks have that slug or name.
@@ -77,11 +99,28 @@ impl fmt::Display for ManageError {
                 write!(f, "there is no project {wanted:?}, nor any other; `project create` makes one")
             }
             Self::NoProject { wanted, names } => write!(f, "there is no project {wanted:?}; there are: {}", few(names)),
+            Self::NoUser { wanted, names } if names.is_empty() => {
+                write!(f, "there is no user {wanted:?}, nor any other; `user create` makes one")
+            }
+            Self::NoUser { wanted, names } => write!(f, "there is no user {wanted:?}; there are: {}", few(names)),
+            Self::User(UserRefusal::NameTaken) => f.write_str("there is a user of that name already; choose another name"),
+            Self::User(UserRefusal::TooMany) => f.write_str("there are as many users as there may be; delete one first"),
+            Self::User(UserRefusal::LastOwner) => f.write_str("this is the last owner who may sign in; make another one first"),
+            Self::User(UserRefusal::LinkSpent) => f.write_str("this link has been used or has expired; `user link` prints a new one"),
+            Self::User(UserRefusal::NotEmpty) => {
+                f.write_str("there is a user already; give the name of one, for a link to choose its password")
+            }
+            Self::User(UserRefusal::NotAllowed) => f.write_str("the user is disabled; `user set NAME --enable` changes that"),
             Self::NoKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
             Self::NoChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
             Self::AmbiguousChannel { wanted, uuids } => {
                 write!(f, "{} channels are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
             }
+            Self::NoWindow(wanted) => write!(f, "there is no maintenance window {wanted:?}; `window list` shows those there are"),
+            Self::AmbiguousWindow { wanted, uuids } => {
+                write!(f, "{} maintenance windows are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+            }
+            Self::Window(error) => error.fmt(f),
             Self::NoCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
             Self::AmbiguousCheck { wanted, uuids } => {
                 write!(f, "{} checks are called {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
@@ -97,6 +136,10 @@ impl fmt::Display for ManageError {
             Self::Refused(Refusal::AmbiguousChannel(name)) => {
                 write!(f, "several channels of the project are named {name:?}; give the UUID of one")
             }
+            Self::Refused(Refusal::WindowLimit) => {
+                f.write_str("the project has as many maintenance windows as it may; `window delete` makes room")
+            }
+            Self::Refused(Refusal::Parents(error)) => error.fmt(f),
             Self::Refused(Refusal::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
             Self::Refused(Refusal::Outdated) => {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")

@@ -9,13 +9,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{CertificateFiles, Config, Mail, ServeError};
+use super::passed::Passed;
+use super::{CertificateFiles, Config, DEFAULT_LISTEN, Mail, ServeError};
 use crate::admin;
 use crate::blocking_threads::BlockingThreads;
+use crate::certificate::Certificate;
 use crate::connection_threads::ConnectionThreads;
 use crate::engine::Handle;
-use crate::http::{self, BaseUrl, BaseUrlError};
-use crate::smtp::{self, Certificate};
+use crate::http::{self, BaseUrl, BaseUrlError, Tls};
+use crate::smtp;
 
 /// Connections that may wait to be accepted. Beyond it a client tries again after a second. The system may hold the number down
 /// (`net.core.somaxconn`).
@@ -27,20 +29,34 @@ type Bound = (TcpListener, SocketAddr);
 /// Doors that listen but do not answer yet.
 pub(super) struct Doors {
     http: Vec<Bound>,
+    /// What is shown to those that come by HTTP.
+    certificate: Option<Certificate>,
     /// Where the service is reached.
     pub(super) base_url: BaseUrl,
     mail: Option<(Vec<Bound>, smtp::Config)>,
+    metrics: Vec<Bound>,
+}
+
+/// The threads that doors share.
+pub(super) struct Threads {
+    /// They answer requests.
+    pub(super) connections: ConnectionThreads,
+    /// They agree on TLS.
+    pub(super) handshakes: ConnectionThreads,
+    /// They do what takes long.
+    pub(super) blocking: Arc<BlockingThreads>,
 }
 
 impl Doors {
     /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
-    pub(super) async fn bind(config: &Config) -> Result<Self, ServeError> {
-        let http = bind("--listen", &config.listen)?;
+    pub(super) async fn bind(config: &Config, passed: Passed) -> Result<Self, ServeError> {
+        let certificate = config.certificate.as_ref().map(|files| read(files, http::PROTOCOLS)).transpose()?;
+        let http = with_passed("--listen", passed.http, &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
             None => {
                 let first = http.first().map(|(_, address)| *address);
-                let url = default_base_url(first).map_err(ServeError::BaseUrl)?;
+                let url = default_base_url(first, certificate.is_some()).map_err(ServeError::BaseUrl)?;
                 if first.is_some_and(|first| first.ip().is_unspecified()) {
                     tracing::warn!(
                         "URLs in answers begin with {}, which only this machine reaches: say with --base-url what others reach",
@@ -52,13 +68,36 @@ impl Doors {
         };
         let mail = match &config.mail {
             Some(Mail { listen, domain, certificate }) => {
-                let read = |files: &CertificateFiles| Certificate::read(&files.chain, &files.key);
-                let certificate = certificate.as_ref().map(read).transpose().map_err(ServeError::Certificate)?;
-                Some((bind("--smtp-listen", listen)?, smtp::Config { domain: domain.clone(), certificate }))
+                let certificate = certificate.as_ref().map(|files| read(files, &[])).transpose()?;
+                let listeners = with_passed("--smtp-listen", passed.smtp, listen)?;
+                if listeners.is_empty() {
+                    return Err(ServeError::NoMailAddress);
+                }
+                Some((listeners, smtp::Config { domain: domain.clone(), certificate }))
             }
-            None => None,
+            None => {
+                if !passed.smtp.is_empty() {
+                    tracing::warn!("a socket for mail is passed on, but mail is not taken: give --ping-email-domain");
+                }
+                None
+            }
         };
-        Ok(Self { http, base_url, mail })
+        let metrics = bind("--metrics-listen", &config.metrics_listen)?;
+        for (_, address) in metrics.iter().filter(|(_, address)| !address.ip().is_loopback()) {
+            tracing::warn!("whoever reaches {address} reads the metrics: they need no key there");
+        }
+        Ok(Self { http, certificate, base_url, mail, metrics })
+    }
+
+    /// Where HTTP requests are taken.
+    pub(super) fn addresses(&self) -> String {
+        self.http.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// All certificates that are shown.
+    pub(super) fn certificates(&self) -> Vec<Certificate> {
+        let of_mail = self.mail.as_ref().and_then(|(_, config)| config.certificate.as_ref());
+        self.certificate.iter().chain(of_mail).cloned().collect()
     }
 
     /// Answers until `stopped` holds true and each door has drained.
@@ -67,18 +106,25 @@ impl Doors {
         admin: admin::Socket,
         handle: &Handle,
         config: Config,
-        threads: ConnectionThreads,
-        blocking: BlockingThreads,
+        threads: Threads,
         stopped: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let Config { trusted_proxies, api_rate, connections_per_address, .. } = config;
+        let Config { trusted_proxies, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
         let mut running = JoinSet::new();
-        let config = http::Config { base_url: self.base_url, trusted_proxies, api_rate, connections_per_address };
-        let (blocking, threads) = (Arc::new(blocking), Arc::new(threads));
+        let base_url = self.base_url.as_str().to_owned();
+        let config =
+            http::Config { base_url: self.base_url, trusted_proxies, api_rate, web, connections_per_address, access_log, metrics_token };
+        let Threads { connections, handshakes, blocking } = threads;
+        let connections = Arc::new(connections);
+        let tls = self.certificate.map(|certificate| Arc::new(Tls::new(certificate, handshakes)));
         let server = http::Server::new(handle.clone(), Arc::clone(&blocking), config);
         for (listener, address) in self.http {
-            tracing::info!(%address, "listening for HTTP");
-            running.spawn(server.clone().serve(listener, Arc::clone(&threads), stopped.clone()));
+            tracing::info!(%address, "listening for {}", if tls.is_some() { "HTTPS" } else { "HTTP" });
+            running.spawn(server.clone().serve(listener, tls.clone(), Arc::clone(&connections), stopped.clone()));
+        }
+        for (listener, address) in self.metrics {
+            tracing::info!(%address, "listening for metrics");
+            running.spawn(server.clone().serve_metrics(listener, Arc::clone(&connections), stopped.clone()));
         }
         if let Some((listeners, config)) = self.mail {
             let server = smtp::Server::new(handle.clone(), blocking, config);
@@ -87,9 +133,27 @@ impl Doors {
                 running.spawn(server.clone().serve(listener, stopped.clone()));
             }
         }
-        running.spawn(admin.serve(handle.clone(), stopped.clone()));
+        running.spawn(admin.serve(handle.clone(), base_url, stopped.clone()));
         running
     }
+}
+
+/// What was passed on, and what the flag names besides. What it names by default is for those to whom nothing is passed on.
+fn with_passed(
+    flag: &'static str,
+    passed: Vec<(std::net::TcpListener, SocketAddr)>,
+    wanted: &[SocketAddr],
+) -> Result<Vec<Bound>, ServeError> {
+    let is_default = |address: &SocketAddr| !passed.is_empty() && DEFAULT_LISTEN.parse() == Ok(*address);
+    let is_passed = |address: &SocketAddr| passed.iter().any(|(_, passed)| passed == address);
+    let others: Vec<_> = wanted.iter().filter(|address| !is_passed(address) && !is_default(address)).copied().collect();
+    let mut listeners = Vec::new();
+    for (listener, address) in passed {
+        let listener = TcpListener::from_std(listener).map_err(|error| ServeError::Listen(flag, address, error))?;
+        listeners.push((listener, address));
+    }
+    listeners.extend(bind(flag, &others)?);
+    Ok(listeners)
 }
 
 /// Listens on the addresses of a flag.
@@ -115,10 +179,24 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// The certificate of these files, for connections on which these protocols are spoken. A key that is open to all is told.
+fn read(files: &CertificateFiles, protocols: &[&[u8]]) -> Result<Certificate, ServeError> {
+    let certificate = Certificate::read(&files.chain, &files.key, protocols).map_err(ServeError::Certificate)?;
+    if let Some(key) = certificate.open_key() {
+        tracing::warn!("every user of this machine can get at the private key {}: run chmod o= on it", key.display());
+    }
+    Ok(certificate)
+}
+
 /// The URL of the first address; `localhost` for an address that stands for all addresses of the machine.
-fn default_base_url(first: Option<SocketAddr>) -> Result<BaseUrl, BaseUrlError> {
+fn default_base_url(first: Option<SocketAddr>, is_tls: bool) -> Result<BaseUrl, BaseUrlError> {
     let first = first.ok_or(BaseUrlError)?;
-    if first.ip().is_unspecified() { format!("http://localhost:{}", first.port()).parse() } else { format!("http://{first}").parse() }
+    let scheme = if is_tls { "https" } else { "http" };
+    if first.ip().is_unspecified() {
+        format!("{scheme}://localhost:{}", first.port()).parse()
+    } else {
+        format!("{scheme}://{first}").parse()
+    }
 }
 
 #[cfg(test)]
@@ -144,13 +222,13 @@ mod tests {
 
     #[test]
     fn the_base_url_follows_from_the_first_address() {
-        for (address, url) in [
-            ("127.0.0.1:8000", "http://127.0.0.1:8000"),
-            ("0.0.0.0:80", "http://localhost:80"),
-            ("[::]:8000", "http://localhost:8000"),
-            ("[::1]:8000", "http://[::1]:8000"),
+        for (address, is_tls, url) in [
+            ("127.0.0.1:8000", false, "http://127.0.0.1:8000"),
+            ("0.0.0.0:80", false, "http://localhost:80"),
+            ("[::]:8000", true, "https://localhost:8000"),
+            ("[::1]:8000", true, "https://[::1]:8000"),
         ] {
-            assert_eq!(default_base_url(address.parse().ok()).unwrap().as_str(), url);
+            assert_eq!(default_base_url(address.parse().ok(), is_tls).unwrap().as_str(), url);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::admin;
+use crate::certificate::CertificateError;
 use crate::http::BaseUrlError;
 use crate::outbound::OutboundError;
-use crate::smtp::CertificateError;
 use crate::store::StoreError;
 
 /// Why the server did not start, or did not stop as it should.
@@ -17,7 +17,11 @@ pub enum ServeError {
     Store(StoreError),
     /// An address, of this flag, cannot be listened on.
     Listen(&'static str, SocketAddr, io::Error),
-    /// The certificate for mail cannot be used.
+    /// A socket of this name, which a supervisor passed on, cannot be used.
+    Passed(String, io::Error),
+    /// Mail has a domain, but no address.
+    NoMailAddress,
+    /// A certificate cannot be used.
     Certificate(CertificateError),
     /// The base URL that follows from an address is none.
     BaseUrl(BaseUrlError),
@@ -46,6 +50,12 @@ impl fmt::Display for ServeError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
+            Self::Passed(name, error) => {
+                write!(f, "the socket \"{name}\" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)")
+            }
+            Self::NoMailAddress => {
+                f.write_str("--ping-email-domain is given, but mail is taken nowhere: give --smtp-listen, or enable overdue-smtp.socket")
+            }
             Self::Certificate(error) => error.fmt(f),
             Self::BaseUrl(error) => error.fmt(f),
             Self::Outbound(error) => error.fmt(f),

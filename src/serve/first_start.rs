@@ -1,4 +1,4 @@
-//! What a database without a project gets, and the line to paste for the first ping.
+//! What a database without a project gets, the line to paste for the first ping, and the link for the first owner.
 
 use std::path::Path;
 
@@ -26,6 +26,24 @@ pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path,
          Create a check and ping it:\n\n    curl {url}\n\n\
          Make a key for the API:\n\n    {program} key create --data {data} --project {PROJECT} --access read-write\n\n"
     ))
+}
+
+/// What to do as long as there is nobody who may sign in: a link that is drawn anew at each start. `None`: none could be made, which is
+/// logged.
+pub(super) async fn setup(handle: &Handle, base_url: &BaseUrl) -> Option<String> {
+    match manage::user::link(handle, None).await {
+        Ok(link) => Some(format!(
+            "\nOpen the dashboard and choose a password:\n\n    {}{}\n\n\
+             From another device: open /setup at this machine's address and type the code. It is good for 24 hours; `overdue user link` prints \
+             a new one.\n\n",
+            base_url.as_str(),
+            link.path()
+        )),
+        Err(error) => {
+            tracing::warn!("no link to set up the dashboard could be made: {error}");
+            None
+        }
+    }
 }
 
 /// Makes the project and its ping key.

@@ -1,5 +1,6 @@
 //! The log goes to standard error through a thread of its own: whoever reads it slowly, or not at all, holds up nobody who logs.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -20,20 +21,44 @@ enum Message {
 /// Writes what was logged when it is dropped, as far as somebody takes it.
 pub(super) struct Log(SyncSender<Message>);
 
+/// How lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// For people. Under systemd's journal without times, since it has its own.
+    Text,
+    /// A JSON object on each line, for programs.
+    Json,
+}
+
 impl Log {
     /// Begins to log at this level.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(super) fn begin(level: LevelFilter) -> io::Result<Self> {
+    pub(super) fn begin(level: LevelFilter, format: LogFormat) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING);
         std::thread::Builder::new().name("log".into()).spawn(move || write(&receiver))?;
         let lines = Lines(sender.clone());
         // What cannot be logged is not: a closed standard error must not end the service.
         let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.clone()).log_internal_errors(false);
-        log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
+        let log = log.with_ansi(io::stderr().is_terminal()).with_target(false);
+        match format {
+            LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
+            LogFormat::Text if goes_to_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => log.without_time().init(),
+            LogFormat::Text => log.init(),
+        }
         Ok(Self(sender))
     }
+}
+
+/// Whether standard error is what systemd has connected to its journal (systemd.exec(5): `JOURNAL_STREAM` is `DEVICE:INODE`).
+fn goes_to_journal(stream: Option<&OsStr>) -> bool {
+    let Ok(there) = rustix::fs::fstat(io::stderr()) else { return false };
+    let numbers = stream.and_then(OsStr::to_str).and_then(|stream| stream.split_once(':'));
+    let numbers = numbers.and_then(|(device, inode)| Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?)));
+    #[allow(clippy::useless_conversion, reason = "these numbers have other types on other systems")]
+    let own = u64::try_from(there.st_dev).ok().zip(u64::try_from(there.st_ino).ok());
+    numbers.is_some() && numbers == own
 }
 
 impl Drop for Log {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 use super::tell_supervisor;
+use super::watchdog::Noted;
 use crate::clock::Clock;
 use crate::store::Progress;
 
@@ -14,11 +15,16 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The time that the supervisor is asked for each time, in microseconds.
 const EXTENSION: u32 = 60_000_000;
 
-/// What a server tells.
-pub(super) fn told() -> Progress {
-    at_intervals(Clock::System, |what, percent| {
+/// What a server tells, and when it last did so.
+pub(super) fn told(noted: Noted) -> Progress {
+    let tell = |what: &'static str, percent| {
         tracing::info!("{what}: {percent} %");
         tell_supervisor(NotifyState::ExtendTimeoutUsec(EXTENSION));
+    };
+    let told = at_intervals(Clock::System, tell);
+    Progress::to(move |what, percent| {
+        noted.note(Clock::System.uptime());
+        told.tell(what, percent, 100);
     })
 }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 /// A write went beyond the limit for the size of files (`RLIMIT_FSIZE`). The number is the same on Linux, macOS and the BSDs.
 const SIGXFSZ: i32 = 25;
@@ -28,17 +29,24 @@ impl Signals {
     }
 }
 
+/// How often a hangup was heard. Whoever reads files again at one waits for it to change.
+pub(super) type Hangups = watch::Receiver<u32>;
+
 /// From now on a terminal that hangs up and a limit for the size of files do not end the process. A write beyond that limit fails like
 /// one on a full disk.
-pub(super) fn outlive(runtime: &Runtime) -> io::Result<()> {
+pub(super) fn outlive(runtime: &Runtime) -> io::Result<Hangups> {
     let _within = runtime.enter();
     // What handles a signal is never taken back, also when nobody waits for it any more.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);
     let mut hangup = signal(SignalKind::hangup())?;
+    let (heard, hangups) = watch::channel(0);
     runtime.spawn(async move {
         while hangup.recv().await.is_some() {
-            tracing::info!("SIGHUP changes nothing: flags are read at a start");
+            heard.send_modify(|count: &mut u32| *count = count.wrapping_add(1));
+            if heard.is_closed() {
+                tracing::info!("SIGHUP changes nothing: flags are read at a start");
+            }
         }
     });
-    Ok(())
+    Ok(hangups)
 }

@@ -1,6 +1,6 @@
 //! Checks, pings and flips as rows. A list of checks is made page by page, so that neither the server nor a line holds all of it.
 
-use super::{Answer, written};
+use super::{Answer, Rest, written};
 use crate::admin::request::check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use crate::admin::request::{OfCheck, Reply};
 use crate::domain::check::Check;
@@ -31,13 +31,13 @@ impl Listing {
     }
 
     /// The next piece.
-    pub fn page(self, handle: &Handle) -> Answer {
+    pub(super) fn page(self, handle: &Handle) -> Answer {
         let Self { project, tags, after } = self;
         let (found, after) = page(handle, project, after, PAGE);
         let now = handle.now();
         let wanted = |found: &&Found| tags.iter().all(|tag| found.check.settings.tags.contains(tag));
         let reply = Reply::Checks(found.iter().filter(wanted).map(|found| row(found, now)).collect());
-        (reply, after.map(|after| Self { project, tags, after: Some(after) }))
+        (reply, after.map(|after| Rest::Checks(Self { project, tags, after: Some(after) })))
     }
 }
 
@@ -51,8 +51,8 @@ pub(super) async fn answer(handle: &Handle, check: Check, what: OfCheck) -> Resu
         }
         OfCheck::Pings => return Ok(ping_rows(&pings(handle, check).await?)),
         OfCheck::Flips => return Ok(flip_rows(&flips(handle, check).await?)),
-        OfCheck::Alerting(None) => return Ok(alerting(&check)),
-        OfCheck::Alerting(Some(after)) => return Ok(alerting(&*set_alerting(handle, check.id, after).await?)),
+        OfCheck::Alerting { after: None, parents: None } => return Ok(alerting(handle, &check)),
+        OfCheck::Alerting { after, parents } => return Ok(alerting(handle, &*set_alerting(handle, &check, after, parents).await?)),
         OfCheck::Set(edit) => set(handle, check.id, *edit).await,
         OfCheck::Pause => pause(handle, check.id).await,
         OfCheck::Resume => resume(handle, check.id).await,
@@ -97,11 +97,14 @@ fn row(found: &Found, now: Moment) -> CheckRow {
     }
 }
 
-fn alerting(check: &Check) -> Reply {
+fn alerting(handle: &Handle, check: &Check) -> Reply {
     let Check { settings, state, .. } = check;
     let waits = state.telling.waits();
+    let checks = handle.state();
+    let parents: Vec<_> = settings.parents.ids().iter().filter_map(|id| Some(checks.check(*id)?.uuid.to_string())).collect();
     Reply::Alerting(AlertingRow {
         after: settings.after.get(),
+        parents: parents.join(","),
         failures: state.failures,
         telling: state.telling.name().into(),
         until: waits.map(|(at, _)| written(at)),

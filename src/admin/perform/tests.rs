@@ -5,7 +5,7 @@ use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
 
 fn made(service: &Service, request: Request) -> String {
-    match service.run(perform(&service.handle, request)).0 {
+    match service.run(perform(&service.handle, request, String::new())).0 {
         Reply::Made(uuid) => uuid.to_string(),
         Reply::MadeKey(made) => made.key,
         _ => panic!("nothing was made"),
@@ -14,7 +14,7 @@ fn made(service: &Service, request: Request) -> String {
 
 /// The reply as it goes over the socket.
 fn json(service: &Service, request: Request) -> String {
-    serde_json::to_string(&service.run(perform(&service.handle, request)).0).unwrap()
+    serde_json::to_string(&service.run(perform(&service.handle, request, String::new())).0).unwrap()
 }
 
 fn create_project(service: &Service, name: &str) -> String {
@@ -101,7 +101,7 @@ fn lists_mask_the_secrets_of_channels() {
 #[test]
 fn channels_say_why_they_do_not_work() {
     use crate::domain::ids::ChannelId;
-    use crate::engine::command::{Command, NewChannel, Report, Sent};
+    use crate::engine::command::{Command, NewChannel, Report, SendOutcome};
 
     let service = Service::new();
     create_project(&service, "one");
@@ -121,8 +121,8 @@ fn channels_say_why_they_do_not_work() {
     let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap();
     made(&service, Request::CreateChannel { project: "one".into(), name: ChannelName::parse("new").unwrap(), settings });
     let channel: ChannelId = manage::channel::find(&service.handle, None, "new").unwrap().id;
-    let sent = Sent::Later { reason: "no route to it".into(), doubtful: false };
-    call(Command::ReportDeliveries(vec![Report { channel, rows: Vec::new(), told_with: None, sent, status: 0 }]));
+    let sent = SendOutcome::Later { reason: "no route to it".into(), doubtful: false };
+    call(Command::ReportDeliveries(vec![Report { channel, sent_to: None, rows: Vec::new(), told_with: None, sent, status: 0 }]));
     let failing = r#""status":"failing","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"no route to it""#;
     assert!(list().contains(failing), "{}", list());
     let of = |what| Request::OfChannel { project: Some("one".into()), channel: "new".into(), what };
@@ -133,6 +133,6 @@ fn channels_say_why_they_do_not_work() {
     assert!(list().contains(r#""status":"ok""#));
     assert_eq!(json(&service, of(OfChannel::Assign(Chosen::All))), r#"{"assigned":0}"#);
     // Such a number is refused while the request is read.
-    let bad = r#"{"of_check":{"project":null,"check":"a","what":{"alerting":101}}}"#;
+    let bad = r#"{"of_check":{"project":null,"check":"a","what":{"alerting":{"after":101}}}}"#;
     assert!(serde_json::from_str::<Request>(bad).err().unwrap().to_string().contains("give a number of failures from 1 to 100"));
 }

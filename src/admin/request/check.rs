@@ -1,14 +1,14 @@
 //! Checks as they stand on the socket: what is asked of them, and the rows of their lists. Fields are named like those of the API.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
-use crate::domain::schedule::Schedule;
-use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
+use crate::domain::given::in_seconds;
+pub use crate::domain::given::{desc, keywords, name, schedule, seconds, slug, tags};
+use crate::domain::text::{Failures, Keywords, Seconds};
 use crate::domain::timezone::Timezone;
 
 /// A check in a list.
@@ -87,9 +87,11 @@ pub struct FlipRow {
 pub struct AlertingRow {
     /// How often in a row it has to fail until that is told.
     pub after: u8,
+    /// The UUIDs of the checks that it depends on, between commas.
+    pub parents: String,
     /// How often in a row it has failed.
     pub failures: u16,
-    /// `quiet`: there is nothing to tell; `due`: it is down, and that is not told yet; `told`.
+    /// `quiet`: there is nothing to tell; `due`: it is down, and that is not told yet; `told`; `unheard`: told, but nobody took it.
     pub telling: String,
     /// When it is decided again whether that is told, RFC 3339.
     pub until: Option<String>,
@@ -157,8 +159,8 @@ impl TryFrom<Fields> for Edit {
             slug: parsed(fields.slug, slug)?,
             tags: parsed(fields.tags, tags)?,
             desc: parsed(fields.desc, desc)?,
-            timeout: fields.timeout.map(|number| Seconds::parse(number).map_err(seconds_told)).transpose()?,
-            grace: fields.grace.map(|number| Seconds::parse(number).map_err(seconds_told)).transpose()?,
+            timeout: fields.timeout.map(in_seconds).transpose()?,
+            grace: fields.grace.map(in_seconds).transpose()?,
             schedule: parsed(fields.schedule, schedule)?,
             tz: parsed(fields.tz, |text| Timezone::parse(text).map_err(|error| error.to_string()))?,
             manual_resume: fields.manual_resume,
@@ -180,52 +182,6 @@ impl TryFrom<Fields> for Edit {
 
 fn parsed<T>(text: Option<String>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     text.map(|text| parse(&text)).transpose()
-}
-
-fn told(error: TextError, most: usize) -> String {
-    match error {
-        TextError::TooLong => format!("it has at most {most} characters"),
-        TextError::Pattern => "it consists of a to z, 0 to 9, hyphens and underscores".into(),
-    }
-}
-
-fn seconds_told(_: SecondsError) -> String {
-    format!("give a whole number of seconds from {} to {}", Seconds::LEAST, Seconds::MOST)
-}
-
-/// Reads a name; the error says what is allowed, here and below.
-pub fn name(text: &str) -> Result<Name, String> {
-    Name::parse(text).map_err(|error| told(error, Name::MOST_CHARS))
-}
-
-/// Reads a slug.
-pub fn slug(text: &str) -> Result<Slug, String> {
-    Slug::parse(text).map_err(|error| told(error, Slug::MOST_CHARS))
-}
-
-/// Reads tags.
-pub fn tags(text: &str) -> Result<Tags, String> {
-    Tags::parse(text).map_err(|error| format!("{}, and there are at most {} tags", told(error, Tags::MOST_CHARS), Tags::MOST))
-}
-
-/// Reads a description.
-pub fn desc(text: &str) -> Result<Description, String> {
-    Description::parse(text).map_err(|error| told(error, Description::MOST_CHARS))
-}
-
-/// Reads keywords.
-pub fn keywords(text: &str) -> Result<Keywords, String> {
-    Keywords::parse(text).map_err(|error| told(error, Keywords::MOST_CHARS))
-}
-
-/// Reads seconds.
-pub fn seconds(text: &str) -> Result<Seconds, String> {
-    text.parse().map_err(|_| SecondsError::TooSmall).and_then(Seconds::parse).map_err(seconds_told)
-}
-
-/// Reads a schedule.
-pub fn schedule(text: &str) -> Result<Arc<Schedule>, String> {
-    Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// How an edit stands in JSON.

@@ -7,7 +7,7 @@ use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::ping::{Kind, Origin};
 use crate::domain::text::{Failures, Name};
-use crate::engine::command::{PingRequest, Report, Sent, Signal, Target};
+use crate::engine::command::{PingRequest, Report, SendOutcome, Signal, Target};
 use crate::manage::channel::Chosen;
 use crate::manage::delivery::Wanted;
 
@@ -38,7 +38,8 @@ fn ping(service: &Service, check: &Check, kind: Kind) {
 /// Has all that waits for a channel given up; the numbers of that.
 fn give_up(service: &Service, channel: ChannelId) -> Vec<u64> {
     let rows: Vec<_> = service.handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
-    let report = Report { channel, rows: rows.clone(), told_with: None, sent: Sent::Failed("no".into()), status: 500 };
+    let report =
+        Report { channel, sent_to: None, rows: rows.clone(), told_with: None, sent: SendOutcome::Failed("no".into()), status: 500 };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
     rows.into_iter().map(|number| number.0).collect()
 }
@@ -127,7 +128,8 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
     checks.iter().for_each(|check| ping(&service, check, Kind::Fail));
     give_up(&service, hook);
     let number = service.handle.state().outbox.of_channel(other).next().unwrap().number;
-    let report = Report { channel: other, rows: vec![number], told_with: Some(number), sent: Sent::Delivered, status: 200 };
+    let report =
+        Report { channel: other, sent_to: None, rows: vec![number], told_with: Some(number), sent: SendOutcome::Delivered, status: 200 };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
     let [a, _, c] = [0, 1, 2].map(|place: usize| checks[place].id);
     let none = Wanted::default();
@@ -156,17 +158,17 @@ fn alerting_is_changed_and_says_what_it_waits_for() {
     let service = Service::new();
     let project = service.project("one");
     let check = check(&service, &project, "a", "");
-    let three = service.run(check::set_alerting(&service.handle, check.id, Failures::parse(3).unwrap())).unwrap();
+    let three = service.run(check::set_alerting(&service.handle, &check, Some(Failures::parse(3).unwrap()), None)).unwrap();
     assert_eq!((three.settings.after.get(), three.state.telling.name(), three.state.telling.waits()), (3, "quiet", None));
     ping(&service, &check, Kind::Fail);
     let telling = service.handle.state().check(check.id).unwrap().state.telling;
     let Telling::Due { at, .. } = telling else { panic!("{telling:?}") };
     assert_eq!((telling.name(), telling.waits()), ("due", Some((at, "it has not failed often enough in a row"))));
-    let one = service.run(check::set_alerting(&service.handle, check.id, Failures::ONE)).unwrap();
+    let one = service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None)).unwrap();
     assert_eq!((one.state.telling.name(), one.state.telling.waits()), ("told", None));
     service.run(check::delete(&service.handle, check.id)).unwrap();
     assert_eq!(
-        refused(service.run(check::set_alerting(&service.handle, check.id, Failures::ONE))),
+        refused(service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None))),
         "what it is about was removed meanwhile"
     );
 }

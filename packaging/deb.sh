@@ -1,0 +1,72 @@
+#!/bin/sh
+# Makes the Debian package of the static binary with dpkg-deb, which every Debian has:
+#
+#     packaging/static.sh && packaging/deb.sh [TARGET]
+#
+# It prints where the package is. The same binary gives the same package, byte for byte.
+set -eu
+umask 022
+cd "$(dirname "$0")/.."
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+out=${CARGO_TARGET_DIR:-target}
+case $target in
+x86_64-*) arch=amd64 ;;
+aarch64-*) arch=arm64 ;;
+armv7-*) arch=armhf ;;
+riscv64*) arch=riscv64 ;;
+*) echo "no Debian architecture is known for $target" >&2 && exit 1 ;;
+esac
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1
+maintainer='The overdue authors <overdue@example.org>'
+root=$out/deb/overdue_${version}_$arch
+rm -rf "$root"
+put() { # MODE FILE PLACE
+    mkdir -p "$root/$(dirname "$3")"
+    install -m "$1" "$2" "$root/$3"
+}
+put 755 "$out/$target/release/overdue" usr/bin/overdue
+for unit in overdue.service overdue.socket overdue-smtp.socket; do put 644 "packaging/systemd/$unit" "lib/systemd/system/$unit"; done
+put 644 packaging/systemd/overdue.sysusers usr/lib/sysusers.d/overdue.conf
+put 644 packaging/default/overdue etc/default/overdue
+put 644 packaging/completions/overdue usr/share/bash-completion/completions/overdue
+put 644 packaging/completions/_overdue usr/share/zsh/vendor-completions/_overdue
+put 644 packaging/completions/overdue.fish usr/share/fish/vendor_completions.d/overdue.fish
+for page in packaging/man/*.1; do
+    put 644 "$page" "usr/share/man/man1/$(basename "$page")"
+done
+gzip -9n "$root"/usr/share/man/man1/*
+for chapter in README.md src/docs/*.md; do put 644 "$chapter" "usr/share/doc/overdue/$chapter"; done
+put 644 packaging/CHANGELOG.md usr/share/doc/overdue/changelog
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+printf 'overdue (%s) unstable; urgency=medium\n\n  * What has changed is in changelog.gz.\n\n -- %s  %s\n' \
+    "$version" "$maintainer" "$(LC_ALL=C date -u -R -d "@$epoch")" > "$root/usr/share/doc/overdue/changelog.Debian"
+gzip -9n "$root/usr/share/doc/overdue/changelog" "$root/usr/share/doc/overdue/changelog.Debian"
+for example in packaging/examples/* packaging/prometheus; do
+    for file in $(find "$example" -type f); do put 644 "$file" "usr/share/doc/overdue/examples/${file#packaging/examples/}"; done
+done
+{
+    printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: overdue\n\nFiles: *\n'
+    printf 'Copyright: %s\nLicense: Expat\n' "$(sed -n 's/^Copyright (c) //p' LICENSE)"
+    sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
+} > "$root/usr/share/doc/overdue/copyright"
+mkdir -p "$root/DEBIAN"
+for script in postinst prerm postrm; do install -m 755 "packaging/deb/$script" "$root/DEBIAN/$script"; done
+echo /etc/default/overdue > "$root/DEBIAN/conffiles"
+cat > "$root/DEBIAN/control" <<CONTROL
+Package: overdue
+Version: $version
+Architecture: $arch
+Maintainer: $maintainer
+Installed-Size: $(du -sk "$root" | cut -f 1)
+Section: net
+Priority: optional
+Recommends: systemd
+Description: notices when a scheduled job did not report
+ Jobs ping a URL when they finish. A check that misses its deadline goes late,
+ then down, and whoever should know is told. It speaks the protocol of
+ Healthchecks. One program with its database inside, which needs no library.
+CONTROL
+# Times of files would differ from one build to the next.
+find "$root" -exec touch -h -d "@$epoch" {} +
+SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz --build "$root" "$root.deb" >/dev/null
+echo "$root.deb"

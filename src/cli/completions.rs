@@ -1,0 +1,27 @@
+//! `overdue completions`: what a shell completes, from the one table of flags.
+
+use std::io::{self, Write as _};
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::{Cli, Failure};
+
+#[derive(Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+impl CompletionsArgs {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        io::stdout().lock().write_all(&text(self.shell)).map_err(Failure::unwritten)
+    }
+}
+
+/// What the shell reads.
+pub(super) fn text(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "overdue", &mut text);
+    text
+}

@@ -1,0 +1,210 @@
+//! `overdue export`, `overdue diff`, `overdue apply` and `overdue schema`: configuration as files.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+
+use super::changes::{self, Tense};
+use super::shared::Json;
+use super::{Failure, table};
+use crate::admin::declared::{ChangeRow, ConflictRow};
+use crate::admin::{self, Reply, Request};
+use crate::declare::{self, PrepareError, Prepared, Problem, Secrets};
+use crate::serve::DeclaredFiles;
+
+/// What is deleted at most unless a number is given.
+const PRUNED: &str = "10";
+/// The exit status of `diff` when there is something to do.
+const DIFFERENT: u8 = 3;
+
+/// How what there is is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Toml,
+    Json,
+}
+
+#[derive(Args)]
+pub(super) struct ExportArgs {
+    /// File to write, for its owner alone; `-` for standard output
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+
+    /// Name or UUID of the project to write [default: all, and users]
+    #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
+    project: Option<String>,
+
+    /// TOML for people, or JSON for programs
+    #[arg(long, env = "OVERDUE_FORMAT", value_enum, default_value = "toml")]
+    format: Format,
+
+    /// Write secrets in the clear, in place of names of variables
+    #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
+    secrets: bool,
+}
+
+impl ExportArgs {
+    pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
+        let to_stdout = self.file.as_os_str() == "-";
+        if self.secrets && to_stdout && io::stdout().is_terminal() {
+            return Err(Failure::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
+        }
+        let Reply::Objects(objects) = super::reply(data, Request::Export { project: self.project, secrets: self.secrets }, None)? else {
+            return Err(Failure::other("the server answered something else than what there is"));
+        };
+        let text = match self.format {
+            Format::Toml => declare::toml(&objects, HEAD),
+            Format::Json => {
+                for comment in objects.iter().flat_map(|object| &object.comments) {
+                    let _ = writeln!(io::stderr(), "overdue: {comment}");
+                }
+                serde_json::to_string_pretty(&declare::json(&objects)).map_err(Failure::other)? + "\n"
+            }
+        };
+        if to_stdout {
+            let mut out = io::stdout().lock();
+            return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::unwritten);
+        }
+        let written = |error: io::Error| Failure::other(format!("cannot write {}: {error}", self.file.display()));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.file).map_err(written)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(written)
+    }
+}
+
+/// What stands at the top of an export.
+const HEAD: &[&str] = &[
+    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
+    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
+    "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
+];
+
+#[derive(Args)]
+pub(super) struct FilesArgs {
+    /// Files or directories (*.toml) that declare what there is to be, as one; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Delete what the source of the files made and no longer names, at most 10 objects unless a number is given
+    #[arg(long, env = "OVERDUE_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = PRUNED)]
+    prune: Option<usize>,
+
+    /// Change also what nobody's file made, and own it from then on
+    #[arg(long, env = "OVERDUE_ADOPT", value_parser = FalseyValueParser::new())]
+    adopt: bool,
+
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(Args)]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    files: FilesArgs,
+
+    /// Only read the files and say what is wrong in them: no database is needed
+    #[arg(long, visible_alias = "check", env = "OVERDUE_CHECK_ONLY", value_parser = FalseyValueParser::new())]
+    check_only: bool,
+}
+
+/// The flags of a server that makes what files declare so.
+#[derive(Args)]
+#[command(next_help_heading = "Configuration as files")]
+pub(super) struct DeclareFlags {
+    /// Files or directories that declare what there is to be: applied before requests are taken, and again at SIGHUP; may be given several times, with commas in the variable
+    #[arg(long, env = "OVERDUE_APPLY", value_name = "FILE", value_delimiter = ',')]
+    apply: Vec<PathBuf>,
+
+    /// Delete what the source of these files made and no longer names, at most 10 objects unless a number is given
+    #[arg(long, env = "OVERDUE_APPLY_PRUNE", value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = PRUNED, requires = "apply")]
+    apply_prune: Option<usize>,
+}
+
+impl DeclareFlags {
+    pub(super) fn files(self) -> Option<DeclaredFiles> {
+        (!self.apply.is_empty()).then_some(DeclaredFiles { files: self.apply, prune: self.apply_prune })
+    }
+}
+
+/// Reads the files, and warns of what is careless in them.
+fn prepared(files: &[PathBuf]) -> Result<Prepared, Failure> {
+    let prepared = declare::prepare(files, &Secrets { variable: &|name| std::env::var(name).ok() }).map_err(|error| match error {
+        PrepareError::Files(error) => Failure::usage(error),
+        PrepareError::Problems(told) => Failure::lines(2, told),
+    })?;
+    if let Some(warning) = &prepared.warning {
+        let _ = writeln!(io::stderr(), "overdue: {warning}");
+    }
+    Ok(prepared)
+}
+
+impl FilesArgs {
+    /// What would change, or has.
+    fn changes(&self, data: &Path, dry: bool) -> Result<Vec<ChangeRow>, Failure> {
+        let Prepared { document, wanted, .. } = prepared(&self.files)?;
+        if self.prune.is_some() && wanted.source.is_none() {
+            return Err(Failure::usage("--prune deletes what a source owns: write source = \"NAME\" at the top of the file"));
+        }
+        let sent = serde_json::to_string(&document.root.json()).map_err(Failure::other)?;
+        let request = Request::Declare { prune: self.prune, adopt: self.adopt, dry };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+        match runtime.block_on(admin::declare(data, request, sent)).map_err(Failure::other)? {
+            Reply::Changes(rows) => Ok(rows),
+            Reply::Conflicts(rows) => {
+                let problem = |ConflictRow { path, reason }| Problem { at: document.place(&path), path, reason };
+                let problems: Vec<_> = rows.into_iter().map(problem).collect();
+                Err(Failure::lines(1, document.told(&problems)))
+            }
+            Reply::Invalid(reason) => Err(Failure::usage(reason)),
+            Reply::Refused(reason) => Err(Failure::other(reason)),
+            _ => Err(Failure::other("the server answered something else than what changes")),
+        }
+    }
+
+    fn show(&self, rows: &[ChangeRow], tense: Tense) -> Result<(), Failure> {
+        let lines = if self.json.json {
+            vec![serde_json::to_string(&changes::document(rows)).map_err(Failure::other)?]
+        } else {
+            changes::lines(rows, tense, io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        };
+        match table::lines(&lines) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            shown => shown.map_err(Failure::unwritten),
+        }
+    }
+
+    pub(super) fn diff(&self, data: &Path) -> Result<ExitCode, Failure> {
+        let rows = self.changes(data, true)?;
+        self.show(&rows, Tense::Would)?;
+        let is_to_do = rows.iter().any(|row| row.op != "leave");
+        Ok(if is_to_do { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
+    }
+}
+
+impl ApplyArgs {
+    pub(super) fn needs_data(&self) -> bool {
+        !self.check_only
+    }
+
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        prepared(&self.files.files).map(drop)
+    }
+
+    pub(super) fn run(&self, data: &Path) -> Result<(), Failure> {
+        let rows = self.files.changes(data, false)?;
+        self.files.show(&rows, Tense::Did)
+    }
+}
+
+/// Prints the JSON Schema of files.
+pub(super) fn schema() -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&declare::schema()).map_err(Failure::other)?;
+    match table::lines(&[text]) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        shown => shown.map_err(Failure::unwritten),
+    }
+}

@@ -1,0 +1,75 @@
+//! What the machine has: its crontabs, and what `systemctl` says of its timers. What is not there or may not be read is left out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::discover::{Crontab, LIST, PROPERTIES, Timer, Whose, listed, timers as parsed};
+
+/// How the crontab of whoever asks is called.
+pub(super) const OWN: &str = "crontab";
+/// Bytes of a crontab that are read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Directories with the crontabs of users.
+const SPOOLS: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];
+
+/// The name of this machine, without its domain.
+pub(super) fn host_name() -> String {
+    let read = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(|path| fs::read_to_string(path).ok());
+    let name = read.unwrap_or_default();
+    name.trim().split('.').next().filter(|name| !name.is_empty()).unwrap_or("host").to_owned()
+}
+
+/// Every crontab that can be read.
+pub(super) fn crontabs() -> Vec<Crontab> {
+    let mut found = Vec::new();
+    let system = std::iter::once(PathBuf::from("/etc/crontab")).chain(files(Path::new("/etc/cron.d")));
+    found.extend(system.filter_map(|path| crontab(&path, Whose::System)));
+    let users: Vec<_> = SPOOLS.iter().flat_map(|spool| files(Path::new(spool))).filter_map(|path| crontab(&path, Whose::User)).collect();
+    if users.is_empty() {
+        found.extend(output("crontab", &["-l"]).map(|text| Crontab { name: OWN.into(), text, whose: Whose::User }));
+    }
+    found.extend(users);
+    found
+}
+
+/// The files of a directory whose names cron would take.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let is_taken = |path: &PathBuf| path.is_file() && path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['.', '~']));
+    let mut files: Vec<_> = entries.filter(is_taken).collect();
+    files.sort();
+    files
+}
+
+fn crontab(path: &Path, whose: Whose) -> Option<Crontab> {
+    let is_short = fs::metadata(path).is_ok_and(|there| there.len() <= MOST_BYTES);
+    let text = String::from_utf8(fs::read(path).ok().filter(|_| is_short)?).ok()?;
+    Some(Crontab { name: path.display().to_string(), text, whose })
+}
+
+/// The timers of the system and of whoever asks, with the directories for their units.
+pub(super) fn timers() -> Vec<(Vec<Timer>, String)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let own = home.map(|home| home.join(".config/systemd/user").display().to_string());
+    let system = of_manager(&[]).map(|timers| (timers, "/etc/systemd/system".to_owned()));
+    let user = own.and_then(|directory| Some((of_manager(&["--user"])?, directory)));
+    system.into_iter().chain(user).collect()
+}
+
+fn of_manager(manager: &[&str]) -> Option<Vec<Timer>> {
+    let list: Vec<_> = manager.iter().chain(&LIST).copied().collect();
+    let names = listed(&output("systemctl", &list)?).ok()?;
+    if names.is_empty() {
+        return None;
+    }
+    let show: Vec<_> = manager.iter().copied().chain(["show", "-p", PROPERTIES]).chain(names.iter().map(String::as_str)).collect();
+    Some(parsed(&output("systemctl", &show)?))
+}
+
+/// What a command prints; `None` if it is not there or fails.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let done = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    done.status.success().then(|| String::from_utf8(done.stdout).ok()).flatten()
+}

@@ -1,0 +1,162 @@
+//! `overdue run` and `overdue ping`: their flags.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+use uuid::Uuid;
+
+use super::Failure;
+use super::shared::number;
+use crate::clock::Clock;
+use crate::domain::ids::hyphenated_uuid;
+use crate::job::{self, Action, Delivery, Job, PingUrl, Spool, Told};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::random::Random;
+
+/// Bytes of a body that are sent: what a server reads of one.
+const MOST_BODY: u64 = 10 * 1024 * 1024;
+
+#[derive(Args)]
+pub(super) struct RunArgs {
+    /// Ping URL of the job's check, on any server that speaks the protocol of Healthchecks
+    #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
+    url: PingUrl,
+
+    /// Seconds after which the job is asked to end (SIGTERM), which is reported as a failure [default: never]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "SECONDS", value_parser = number::<u32>(1..=31_536_000), allow_negative_numbers = true)]
+    timeout: Option<u32>,
+
+    /// Seconds after that until it is killed (SIGKILL)
+    #[arg(long, env = "OVERDUE_KILL_AFTER", value_name = "SECONDS", default_value_t = 10, value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true)]
+    kill_after: u32,
+
+    /// Send nothing of the job's output
+    #[arg(long, env = "OVERDUE_NO_OUTPUT", value_parser = FalseyValueParser::new())]
+    no_output: bool,
+
+    #[command(flatten)]
+    delivery: DeliveryArgs,
+
+    /// The job: a program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(super) struct PingArgs {
+    /// Ping URL of a check, on any server that speaks the protocol of Healthchecks
+    #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
+    url: PingUrl,
+
+    /// What the ping says: start, fail, log, or an exit status from 0 to 255 [default: what the URL says]
+    #[arg(long, env = "OVERDUE_ACTION", value_name = "WHAT", value_parser = Action::parse)]
+    action: Option<Action>,
+
+    /// Run id, the same for the start of a job and its end
+    #[arg(long, env = "OVERDUE_RID", value_name = "UUID", value_parser = run_id)]
+    rid: Option<Uuid>,
+
+    /// File whose content is sent as the body; - for standard input
+    #[arg(long, env = "OVERDUE_BODY_FILE", value_name = "FILE")]
+    body_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    delivery: DeliveryArgs,
+}
+
+/// How pings are delivered.
+#[derive(Args)]
+struct DeliveryArgs {
+    /// Directory in which a ping waits when the server cannot be reached; the next run delivers it
+    #[arg(long, env = "OVERDUE_SPOOL", value_name = "DIR")]
+    spool: Option<PathBuf>,
+
+    /// Seconds that the last ping is tried
+    #[arg(long, env = "OVERDUE_DELIVER_WITHIN", value_name = "SECONDS", default_value_t = 30, value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true)]
+    deliver_within: u32,
+
+    /// PEM file of certificate authorities to trust besides the system's
+    #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// A UUID with hyphens, or without, as systemd's `INVOCATION_ID` is.
+fn run_id(text: &str) -> Result<Uuid, &'static str> {
+    let digits = || Uuid::try_parse(text).ok().filter(|_| text.len() == 32);
+    hyphenated_uuid(text).or_else(digits).ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
+}
+
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(number.into())
+}
+
+impl DeliveryArgs {
+    fn delivery(self) -> Delivery {
+        let (clock, random) = (Clock::System, Random::System);
+        let config = OutboundConfig { ca_file: self.ca_file, ..OutboundConfig::default() };
+        let outbound = Outbound::new(config, &clock, random.clone()).map_err(|error| error.to_string());
+        Delivery { outbound, spool: self.spool.map(Spool::new), within: seconds(self.deliver_within), clock, random }
+    }
+}
+
+impl RunArgs {
+    /// Runs the job and gives its exit status.
+    pub(super) fn run(self) -> Result<u8, Failure> {
+        let mut words = self.command.into_iter();
+        let job = Job {
+            program: words.next().unwrap_or_default(),
+            arguments: words.collect(),
+            url: self.url,
+            timeout: self.timeout.map(seconds),
+            kill_after: seconds(self.kill_after),
+            sends_output: !self.no_output,
+        };
+        on_a_runtime(job::run(job, self.delivery.delivery()))?.map_err(Failure::other)
+    }
+}
+
+impl PingArgs {
+    /// Sends the ping. One that waits in the spool is no failure.
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let body = match self.body_file {
+            Some(path) => {
+                let told = |error| Failure::other(format!("cannot read {}: {error}", path.display()));
+                read(&path).map_err(told)?
+            }
+            None => Vec::new(),
+        };
+        let url = self.url.with(self.action, self.rid);
+        let delivery = self.delivery.delivery();
+        match on_a_runtime(job::ping(url, body, &delivery))? {
+            Told::Taken => Ok(()),
+            Told::Waits(why) => {
+                let _ = writeln!(io::stderr(), "overdue: the server was not told: {why}; the next run tells it");
+                Ok(())
+            }
+            Told::Lost(why) => Err(Failure::other(format!("the server was not told: {why}"))),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(MOST_BODY).read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.take(MOST_BODY).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// What still blocks at the end, such as a terminal that takes nothing or a directory that hangs, is not waited for.
+fn on_a_runtime<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}

@@ -1,0 +1,220 @@
+//! A directory of pings that wait to be sent. Each is a file of its own, so several runs may share it and none waits for another.
+//!
+//! A file is named after the moment at which its job ended, so that names are in the order in which to send. It holds the URL on a line and
+//! then the body, and it is there whole or not at all. Files may hold secrets: nobody else can read them.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use super::report::{PingUrl, Report};
+use crate::domain::moment::Moment;
+
+/// Pings that wait. When there are more, the oldest are dropped.
+const MOST_FILES: usize = 1_000;
+/// Bytes of all that wait. When there are more, the oldest are dropped.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+/// Bytes of one: more than a body that is sent.
+const MOST_OF_ONE: u64 = 11 * 1024 * 1024;
+/// What a file that was not written whole is left for, in seconds.
+const UNFINISHED_SECS: i64 = 3_600;
+
+const WAITS: &str = "ping";
+const UNFINISHED: &str = "part";
+
+/// The directory.
+#[derive(Clone)]
+pub struct Spool(PathBuf);
+
+/// The name of a ping that waits.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name(String);
+
+impl Name {
+    fn new(ended: Moment, unique: Uuid) -> Self {
+        Self(format!("{:020}-{unique}", ended.micros().max(0)))
+    }
+
+    /// When its job ended.
+    pub(super) fn ended(&self) -> Moment {
+        let micros = self.0.split('-').next().and_then(|micros| micros.parse().ok());
+        Moment::from_micros(micros.unwrap_or_default())
+    }
+}
+
+impl Spool {
+    /// A directory that may not be there yet.
+    pub fn new(directory: PathBuf) -> Self {
+        Self(directory)
+    }
+
+    /// Where it is.
+    pub(super) fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    fn path(&self, name: &Name, kind: &str) -> PathBuf {
+        self.0.join(format!("{}.{kind}", name.0))
+    }
+
+    /// Writes a ping down. It is on disk when this returns.
+    pub(super) fn put(&self, report: &Report, ended: Moment, unique: Uuid) -> io::Result<Name> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        if self.0.metadata()?.mode() & 0o022 != 0 {
+            return Err(io::Error::other("others can write to it; run chmod go-w on it"));
+        }
+        let name = Name::new(ended, unique);
+        let unfinished = self.path(&name, UNFINISHED);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let written = [report.url.as_bytes(), b"\n", &report.body].concat();
+        let written = file.write_all(&written).and_then(|()| file.sync_data());
+        if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, self.path(&name, WAITS))) {
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(error);
+        }
+        File::open(&self.0)?.sync_all()?;
+        self.make_room(ended)?;
+        Ok(name)
+    }
+
+    /// Drops what is too much, and what was never written whole.
+    fn make_room(&self, now: Moment) -> io::Result<()> {
+        let (mut files, mut bytes) = (0, 0);
+        for name in self.names(WAITS)?.iter().rev() {
+            let path = self.path(name, WAITS);
+            files += 1;
+            bytes += path.metadata().map_or(0, |file| file.len());
+            if files > MOST_FILES || bytes > MOST_BYTES {
+                // Another run may have sent it or dropped it.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        for name in self.names(UNFINISHED)? {
+            if name.ended().plus_secs(UNFINISHED_SECS) < now {
+                let _ = std::fs::remove_file(self.path(&name, UNFINISHED));
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits, the oldest first.
+    pub(super) fn waiting(&self) -> io::Result<Vec<Name>> {
+        self.names(WAITS)
+    }
+
+    fn names(&self, kind: &str) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            let name = entry?.file_name().into_string().unwrap_or_default();
+            names.extend(name.strip_suffix(kind).and_then(|name| name.strip_suffix('.')).map(|name| Name(name.into())));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether it still waits.
+    pub(super) fn has(&self, name: &Name) -> bool {
+        self.path(name, WAITS).exists()
+    }
+
+    /// The ping of this name; `None` for one that is gone, or that nobody here has written.
+    pub(super) fn read(&self, name: &Name) -> Option<Report> {
+        let mut bytes = Vec::new();
+        File::open(self.path(name, WAITS)).ok()?.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
+        let end = bytes.iter().position(|byte| *byte == b'\n')?;
+        let body = bytes.split_off(end + 1);
+        bytes.truncate(end);
+        let url = String::from_utf8(bytes).ok()?;
+        PingUrl::parse(&url).ok()?;
+        Some(Report::new(url, body))
+    }
+
+    /// Removes a ping that was sent, or that nobody takes.
+    pub(super) fn remove(&self, name: &Name) {
+        // If it stays, it is sent twice, which is better than never.
+        let _ = std::fs::remove_file(self.path(name, WAITS));
+    }
+
+    /// The right to send what waits, as long as the file lives; `None` if another run has it.
+    pub(super) fn lock(&self) -> io::Result<Option<File>> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.0.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(url: &str, body: &[u8]) -> Report {
+        Report::new(url.into(), body.into())
+    }
+
+    fn bodies(spool: &Spool) -> Vec<usize> {
+        spool.waiting().unwrap().iter().map(|name| spool.read(name).unwrap().body.len()).collect()
+    }
+
+    #[test]
+    fn pings_come_back_whole_and_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("a/b"));
+        for (secs, body) in [(9, &b"x"[..]), (10, b"\xff\n\n"), (2, b"")] {
+            spool
+                .put(&report("http://a/ping/u/0?rid=1", body), Moment::from_secs(secs), Uuid::from_u128(secs.unsigned_abs().into()))
+                .unwrap();
+        }
+        let names = spool.waiting().unwrap();
+        assert_eq!(names.iter().map(|name| name.ended().secs()).collect::<Vec<_>>(), [2, 9, 10]);
+        let last = spool.read(&names[2]).unwrap();
+        assert_eq!((last.url.as_str(), &last.body[..]), ("http://a/ping/u/0?rid=1", &b"\xff\n\n"[..]));
+        let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(spool.0.clone()), mode(spool.path(&names[0], WAITS))), (0o700, 0o600));
+        spool.remove(&names[0]);
+        assert!(!spool.has(&names[0]) && spool.has(&names[1]) && spool.read(&names[0]).is_none());
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_room_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"));
+        let name = |number: usize| Name::new(Moment::from_secs(number as i64 * UNFINISHED_SECS), Uuid::nil());
+        let put = |number: usize, length: usize| spool.put(&report("http://a/u", &vec![b'x'; length]), name(number).ended(), Uuid::nil());
+        put(0, 0).unwrap();
+        std::fs::write(spool.path(&name(0), UNFINISHED), b"half").unwrap();
+        for number in 1..MOST_FILES {
+            std::fs::write(spool.path(&name(number), WAITS), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
+        }
+        put(MOST_FILES, MOST_FILES).unwrap();
+        // The oldest is gone, and so is what was not written whole.
+        assert_eq!(bodies(&spool), (1..=MOST_FILES).collect::<Vec<_>>());
+        assert!(spool.names(UNFINISHED).unwrap().is_empty());
+        for number in 1..6 {
+            put(MOST_FILES + number, 10_000_000).unwrap();
+        }
+        assert_eq!(bodies(&spool), [10_000_000; 3]);
+    }
+
+    #[test]
+    fn one_run_sends_at_a_time_and_others_may_not_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"));
+        spool.put(&report("http://a/u", b""), Moment::default(), Uuid::nil()).unwrap();
+        let held = spool.lock().unwrap();
+        assert!(held.is_some() && spool.lock().unwrap().is_none());
+        drop(held);
+        assert!(spool.lock().unwrap().is_some());
+        // What nobody here has written is no ping.
+        std::fs::write(spool.path(&Name("0".into()), WAITS), b"file:///etc/passwd\n").unwrap();
+        assert!(spool.read(&Name("0".into())).is_none());
+        std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let refused = spool.put(&report("http://a/u", b""), Moment::default(), Uuid::max()).err().unwrap();
+        assert!(refused.to_string().contains("others can write"), "{refused}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Users: who may sign in to the dashboard, and the links by which they choose their passwords.
+
+use std::sync::Arc;
+
+use super::{ManageError, submit};
+use crate::domain::ids::{SessionId, UserId};
+use crate::domain::user::link::{LinkCode, Purpose};
+use crate::domain::user::{Grant, PasswordHash, User, UserName};
+use crate::engine::Handle;
+use crate::engine::command::user::{Closing, NewUser, UserChanges, UserCommand};
+use crate::engine::command::{Command, Outcome};
+
+/// Seconds for which a link to set up, or to choose another password, is good: see [limits](crate::docs::limits).
+const LINK_SECS: i64 = 86_400;
+/// Seconds for which the link of somebody who is invited is good: see [limits](crate::docs::limits).
+const INVITE_SECS: i64 = 7 * 86_400;
+
+/// A link that was made. It cannot be shown again.
+pub struct MadeLink {
+    /// What it is for, and so which page it leads to.
+    pub kind: LinkKind,
+    /// What stands in it.
+    pub code: LinkCode,
+    /// Seconds for which it is good.
+    pub secs: i64,
+}
+
+/// What somebody is to do by a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkKind {
+    /// Become the first owner.
+    Setup,
+    /// Choose a first password.
+    Invite,
+    /// Choose another password.
+    Reset,
+}
+
+impl LinkKind {
+    /// The first segment of its path.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Invite => "invite",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+impl MadeLink {
+    /// The path of its page.
+    pub fn path(&self) -> String {
+        format!("/{}/{}/", self.kind.name(), self.code)
+    }
+}
+
+/// The user of this name, or else of this UUID.
+///
+/// # Errors
+/// When there is no such user.
+pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, ManageError> {
+    let state = handle.state();
+    let by_name = UserName::parse(wanted).ok().and_then(|name| state.users.by_name(&name));
+    let found = by_name.or_else(|| state.users.by_uuid(wanted.parse().ok()?)).cloned();
+    let names = || state.users.iter().map(|user| user.name.as_str().into()).collect();
+    found.ok_or_else(|| ManageError::NoUser { wanted: wanted.into(), names: names() })
+}
+
+/// Makes a user. Without a password it gets one by a [link](link()).
+///
+/// # Errors
+/// When another has the name, a project of the grant is gone, or the writer does not answer.
+pub async fn create(handle: &Handle, name: UserName, password: Option<PasswordHash>, grant: Grant) -> Result<Box<User>, ManageError> {
+    let user = NewUser { uuid: handle.random().uuid(), name, password, grant };
+    changed(handle, UserCommand::Create(user)).await
+}
+
+/// Changes a user. Another password, or that it is disabled, ends its sessions, but not the one `by` which it is asked for.
+///
+/// # Errors
+/// When another has the new name, no owner would be left, a project of the grant or the user is gone, or the writer does not answer.
+pub async fn set(handle: &Handle, user: UserId, changes: UserChanges, by: Option<SessionId>) -> Result<Box<User>, ManageError> {
+    changed(handle, UserCommand::Set { user, changes, by }).await
+}
+
+/// Removes a user.
+///
+/// # Errors
+/// When no owner would be left, it is gone, or the writer does not answer.
+pub async fn delete(handle: &Handle, user: UserId) -> Result<(), ManageError> {
+    command(handle, UserCommand::Delete(user)).await.map(drop)
+}
+
+/// Makes the link by which a user chooses its password, or by which the first owner is made. It takes the place of the one before.
+///
+/// # Errors
+/// When the user may not sign in or is gone, there is a user already, or the writer does not answer.
+pub async fn link(handle: &Handle, user: Option<&User>) -> Result<MadeLink, ManageError> {
+    let (kind, purpose, secs) = match user {
+        None => (LinkKind::Setup, Purpose::Setup, LINK_SECS),
+        Some(user) if user.password.is_none() => (LinkKind::Invite, Purpose::Password(user.id), INVITE_SECS),
+        Some(user) => (LinkKind::Reset, Purpose::Password(user.id), LINK_SECS),
+    };
+    let code = LinkCode::drawn(handle.random().bytes());
+    command(handle, UserCommand::CreateLink { purpose, hash: code.hash(), secs }).await?;
+    Ok(MadeLink { kind, code, secs })
+}
+
+/// Ends sessions of a user.
+///
+/// # Errors
+/// When the writer does not answer.
+pub async fn sign_out(handle: &Handle, user: UserId, which: Closing) -> Result<(), ManageError> {
+    command(handle, UserCommand::CloseSessions { user, which }).await.map(drop)
+}
+
+/// Every user, oldest first.
+pub fn list(handle: &Handle) -> Vec<Arc<User>> {
+    handle.state().users.iter().cloned().collect()
+}
+
+async fn changed(handle: &Handle, asked: UserCommand) -> Result<Box<User>, ManageError> {
+    match command(handle, asked).await? {
+        Outcome::User(user) => Ok(user),
+        // Such a command comes to nothing else.
+        _ => Err(ManageError::Gone),
+    }
+}
+
+async fn command(handle: &Handle, command: UserCommand) -> Result<Outcome, ManageError> {
+    submit(handle, Command::User(Box::new(command))).await
+}

@@ -1,0 +1,81 @@
+//! Tells the supervisor, as long as it is so, that those who work get on with their work (`WatchdogSec=`, systemd.service(5)).
+//!
+//! That is no matter of success: on a full disk the writer tries again and again, and a restart would not help.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::time::sleep;
+
+use super::tell_supervisor;
+use crate::clock::Clock;
+use crate::engine::Handle;
+
+/// How long one step of the writer may take without a word of how far it is.
+const STEP: Duration = Duration::from_secs(60);
+/// How long a round of the notifier may take: it begins one at least every 30 seconds, and waits for the writer in it.
+const ROUND: Duration = Duration::from_secs(120);
+
+/// An uptime that somebody notes now and then.
+#[derive(Clone, Default)]
+pub(super) struct Noted(pub(super) Arc<AtomicU64>);
+
+impl Noted {
+    pub(super) fn note(&self, uptime: Duration) {
+        self.0.store(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn age(&self, uptime: Duration) -> Duration {
+        uptime.saturating_sub(Duration::from_micros(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+/// Feeds the watchdog, if there is one: four times in its interval.
+pub(super) fn start(handle: Handle, told: Noted, round: Noted) {
+    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    tokio::spawn(async move {
+        loop {
+            let uptime = Clock::System.uptime();
+            match stuck(handle.step_age(), told.age(uptime), round.age(uptime)) {
+                None => tell_supervisor(NotifyState::Watchdog),
+                Some(who) => tracing::error!("{who} does not get on: the supervisor's watchdog is not fed"),
+            }
+            sleep(interval / 4).await;
+        }
+    });
+}
+
+/// Who does not get on, by how long a step of the writer has taken, and how long it is since it said how far it is and since the notifier
+/// began a round.
+fn stuck(step: Duration, told: Duration, round: Duration) -> Option<&'static str> {
+    if step.min(told) >= STEP {
+        return Some("the writer");
+    }
+    (round >= ROUND).then_some("what sends alerts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_gets_on_feeds_the_watchdog_and_nobody_else() {
+        let (short, long, hour) = (Duration::from_secs(1), Duration::from_secs(61), Duration::from_secs(3600));
+        for (step, told, round, wanted) in [
+            // Idle, or at work.
+            (Duration::ZERO, hour, short, None),
+            (short, hour, short, None),
+            // A long recovery says how far it is.
+            (hour, short, short, None),
+            (long, hour, short, Some("the writer")),
+            (short, short, hour, Some("what sends alerts")),
+        ] {
+            assert_eq!(stuck(step, told, round), wanted);
+        }
+        let noted = Noted::default();
+        noted.note(long);
+        assert_eq!(noted.age(hour), hour - long);
+    }
+}
