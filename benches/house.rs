@@ -12,6 +12,7 @@ use overdue::engine::command::{Command, NewKey, NewProject, Outcome};
 use overdue::engine::{self, Handle};
 use overdue::http;
 use overdue::store::Medium;
+use overdue::web;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -52,11 +53,14 @@ impl House {
             base_url: base.parse()?,
             trusted_proxies: Vec::new(),
             api_rate: http::ApiRate::UNLIMITED,
+            web: web::Config::new(web::Auth::None),
             connections_per_address: usize::MAX,
+            access_log: false,
+            metrics_token: None,
         };
         let (stop, stopped) = watch::channel(false);
-        let threads = Arc::new(ConnectionThreads::start(available_parallelism()?.get(), &handle)?);
-        runtime.spawn(http::Server::new(handle.clone(), blocking, config).serve(listener, threads, stopped));
+        let threads = Arc::new(ConnectionThreads::start("connections", available_parallelism()?.get(), &handle)?);
+        runtime.spawn(http::Server::new(handle.clone(), blocking, config).serve(listener, None, threads, stopped));
         let (ping_key, api_key) = runtime.block_on(project(&handle))?;
         let house = Self { endpoint: base.parse()?, ping_key, api_key, _stop: stop, _runtime: runtime, _directory: directory };
         house.time(&Request::ping(&house.endpoint, &house.ping_key, checks, true), 64, checks)?;

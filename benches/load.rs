@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     match options.url.take().zip(options.ping_key.take()) {
         Some((endpoint, ping_key)) => measure(&options, &endpoint, &ping_key, options.api_key.as_deref()),
         None => {
-            let mut subject = Subject::start(options.directory.as_deref())?;
+            let mut subject = Subject::start(options.directory.as_deref(), None)?;
             measure(&options, &subject.endpoint, &subject.ping_key, Some(&subject.api_key))?;
             subject.stop()
         }

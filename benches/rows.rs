@@ -1,6 +1,7 @@
 //! The rows of the table: what each of them does to a server, and what it found.
 
 mod alerts;
+mod backup;
 mod detection;
 mod disk;
 mod gauge;
@@ -10,6 +11,7 @@ mod memory;
 mod pings;
 mod setup;
 mod start;
+mod waiting;
 
 use std::fmt;
 
@@ -39,10 +41,14 @@ pub(crate) enum Row {
     Writes,
     /// Size of the file while full logs turn over (20,000,000 pings, about 8 minutes; see --turnovers)
     Turnovers,
-    /// How late 10,000 checks go down that are due in the same second (3 minutes)
+    /// How late 10,000 checks go down that are due in the same second, without channels and with one each (6 minutes)
     Detection,
     /// Time from a failure, and from a deadline, to the alert, and 10,000 alerts at once (3 minutes)
     Alerts,
+    /// The latency of pings while backups are made of 1,100,000 pings
+    Backup,
+    /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it is back (3 minutes)
+    Waiting,
     /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2 minutes)
     Growth,
 }
@@ -66,6 +72,8 @@ impl Row {
             Self::Turnovers => disk::turnovers(setup),
             Self::Detection => detection::detection(setup),
             Self::Alerts => alerts::alerts(setup),
+            Self::Backup => backup::backup(setup),
+            Self::Waiting => waiting::waiting(setup),
             Self::Growth => growth::growth(setup),
         }
     }

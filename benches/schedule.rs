@@ -6,9 +6,13 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use overdue::domain::ids::{ProjectId, WindowId};
 use overdue::domain::moment::Moment;
 use overdue::domain::schedule::Schedule;
+use overdue::domain::text::{Name, Tags};
 use overdue::domain::timezone::Timezone;
+use overdue::domain::window::{GivenTimes, Window};
+use uuid::Uuid;
 
 /// By the wall clock, in real time, rare, and with day and weekday to be brought together.
 const CRON: [&str; 4] = ["30 3 * * 1-5", "*/5 * * * *", "0 8 29 2 *", "17 0-23/4 */2 * SUN#1"];
@@ -30,11 +34,33 @@ fn next_after(c: &mut Criterion) {
     }
 }
 
+/// What each check that goes down waits for in a project with as many windows as there may be: closed ones, and some that open every minute
+/// for a week.
+fn windows(c: &mut Criterion) {
+    for (text, minutes) in [("0 3 * * *", 120), ("* * * * *", 7 * 24 * 60)] {
+        let times =
+            GivenTimes { schedule: Some(text.into()), minutes: Some(minutes), tz: Some("Europe/Riga".into()), ..GivenTimes::default() };
+        let times = times.read(STARTS[0].1).unwrap();
+        let window = |id| Window {
+            id: WindowId(id),
+            uuid: Uuid::nil(),
+            project: ProjectId(1),
+            name: Name::default(),
+            tags: Tags::default(),
+            times: times.clone(),
+        };
+        let windows: Vec<_> = (0..200).map(window).collect();
+        c.bench_function(&format!("200 windows {text:?} of {minutes} minutes"), |b| {
+            b.iter(|| windows.iter().filter_map(|window| window.open_until(black_box(STARTS[0].1))).max());
+        });
+    }
+}
+
 fn parse(c: &mut Criterion) {
     for text in CRON.iter().chain(&ON_CALENDAR) {
         c.bench_function(&format!("parse {text:?}"), |b| b.iter(|| Schedule::parse(black_box(text))));
     }
 }
 
-criterion_group!(benches, next_after, parse);
+criterion_group!(benches, next_after, windows, parse);
 criterion_main!(benches);

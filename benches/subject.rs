@@ -36,11 +36,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// A server on an empty database somewhere in `directory`.
-    pub(crate) fn start(directory: Option<&Path>) -> Result<Self> {
+    /// A server on an empty database somewhere in `directory`: this one, or the one that is built.
+    pub(crate) fn start(directory: Option<&Path>, server: Option<&Path>) -> Result<Self> {
         let directory = TempDir::with_prefix_in("bench-", directory.unwrap_or(Path::new(DIRECTORY)))?;
         let endpoint = free_endpoint()?;
-        let binary = built()?;
+        let binary = server.map_or_else(built, |server| Ok(server.to_owned()))?;
         let child = serve(&binary, directory.path(), &endpoint)?;
         let mut subject = Self { binary, directory, child, endpoint, api_key: String::new(), ping_key: String::new() };
         wait_until_ready(&mut subject.child, &subject.endpoint, "/healthz")?;
@@ -79,7 +79,7 @@ impl Drop for Subject {
 
 /// Builds the server as `cargo build --release` does, but in `target/bench`: what lies in `target/release` is for people to install.
 /// Where nothing is measured the binary of the tests will do.
-pub(crate) fn built() -> Result<PathBuf> {
+fn built() -> Result<PathBuf> {
     let target = Path::new(DIRECTORY).parent().ok_or("no target directory")?;
     let (target, profile) = if cfg!(debug_assertions) { (target.to_owned(), "debug") } else { (target.join("bench"), "release") };
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo bench --bench table                                  the usual rows, about 10 minutes
 //! cargo bench --bench table -- pings list                    these alone; all names: cargo bench --bench table -- --help
-//! cargo bench --bench table -- detection alerts turnovers growth    the long ones
+//! cargo bench --bench table -- detection alerts waiting backup turnovers growth    the long ones
 //! cargo bench --bench wheel                                  the row of the timing wheel
 //! ```
 //!
@@ -39,7 +39,7 @@ use rows::{Line, Row, Setup};
 #[derive(Parser)]
 #[command(name = "table")]
 struct Options {
-    /// What to measure; the long ones (turnovers, detection, alerts, growth) have to be named
+    /// What to measure; the long ones (turnovers, detection, alerts, waiting, backup, growth) have to be named
     rows: Vec<Row>,
     /// Turns of each load
     #[arg(long, default_value_t = 3)]
@@ -56,6 +56,9 @@ struct Options {
     /// Where databases lie [default: in `target/`]
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// Measure this binary, of an earlier release for instance, in place of one that is built
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
     /// Answer "OK" on this address and do nothing else, until killed
     #[arg(long, value_name = "ADDRESS")]
     serve_bare: Option<SocketAddr>,
@@ -84,6 +87,7 @@ fn main() -> Result<()> {
         measured: Duration::try_from_secs_f64(options.seconds)?,
         warm_up: Duration::try_from_secs_f64(options.warm_up)?,
         directory: options.directory,
+        server: options.server,
         turnovers: options.turnovers,
         smoke,
         bar: Setup::bar()?,

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// When the first byte of the alert about each check came.
 #[derive(Clone, Default)]
-struct Came(Arc<Mutex<HashMap<String, Instant>>>);
+pub(super) struct Came(Arc<Mutex<HashMap<String, Instant>>>);
 
 /// What ten thousand failures at once came to.
 struct AtOnce {
@@ -43,9 +43,7 @@ struct AtOnce {
 pub(super) fn alerts(setup: &Setup) -> Result<Vec<Line>> {
     let subject = setup.filled(setup.size(PINGED), 1)?;
     let came = Came::default();
-    let url = format!("down-url={}", came.listen()?);
-    let words = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", "every=on"];
-    subject.run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat())?;
+    came.webhook(&subject)?;
     let failures = one_by_one(setup, &subject, &came)?;
     let deadlines = deadlines(setup, &subject, &came)?;
     let AtOnce { count, all, quiet, meanwhile } = at_once(setup, &subject, &came)?;
@@ -161,10 +159,17 @@ impl Came {
         Err(format!("no alert about {name} came").into())
     }
 
-    /// Takes every alert at the address that is returned.
-    fn listen(&self) -> Result<String> {
+    /// Makes a channel that is told here of every check.
+    pub(super) fn webhook(&self, subject: &Subject) -> Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let url = format!("http://{}/", listener.local_addr()?);
+        let url = format!("down-url=http://{}/", listener.local_addr()?);
+        self.listen(listener);
+        let words = ["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", "every=on"];
+        subject.run(&[&words[..], &["--set", &url, "--set", "body=$NAME"]].concat()).map(drop)
+    }
+
+    /// Takes every alert that comes here.
+    pub(super) fn listen(&self, listener: TcpListener) {
         let came = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -173,7 +178,11 @@ impl Came {
                 std::thread::spawn(move || drop(came.take(stream)));
             }
         });
-        Ok(url)
+    }
+
+    /// How many different ones have come.
+    pub(super) fn count(&self) -> usize {
+        self.locked().len()
     }
 
     fn take(&self, mut stream: TcpStream) -> Result<()> {

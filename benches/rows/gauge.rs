@@ -9,10 +9,22 @@ use super::median;
 use crate::driver::Result;
 use crate::subject::{Subject, serve, wait_until_ready};
 
+/// In so many parts of a second the system shows processor time, whatever it counts in itself (USER_HZ).
+const TICKS: f64 = 100.0;
+
 impl Subject {
     /// Bytes of memory that it holds.
     pub(super) fn resident(&self) -> Result<f64> {
         Ok(number(&fs::read_to_string(format!("/proc/{}/status", self.child.id()))?, "VmRSS:")? * 1024.0)
+    }
+
+    /// Processor time that it has used, in seconds.
+    pub(super) fn processor(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // What stands before is the program's name in parentheses, which may hold anything.
+        let fields = stat.rsplit(") ").next().unwrap_or_default();
+        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).sum::<std::result::Result<f64, _>>()?;
+        Ok(ticks / TICKS)
     }
 
     /// Bytes that it has caused to be written to disk, in whole pages, since it started.

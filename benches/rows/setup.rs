@@ -24,6 +24,8 @@ pub(crate) struct Setup {
     pub(crate) warm_up: Duration,
     /// Where databases lie.
     pub(crate) directory: Option<PathBuf>,
+    /// The binary, if it is not to be built.
+    pub(crate) server: Option<PathBuf>,
     /// How often full logs turn over.
     pub(crate) turnovers: u64,
     /// Only to see whether it works.
@@ -53,9 +55,14 @@ impl Setup {
         if self.smoke { (number / SMALLER).max(10) } else { number }
     }
 
+    /// An empty server.
+    pub(super) fn start(&self) -> Result<Subject> {
+        Subject::start(self.directory.as_deref(), self.server.as_deref())
+    }
+
     /// A server with this many checks, each of them pinged this often.
     pub(super) fn filled(&self, checks: u64, pings: u64) -> Result<Subject> {
-        let subject = Subject::start(self.directory.as_deref())?;
+        let subject = self.start()?;
         self.fill(&subject, checks, pings)?;
         Ok(subject)
     }

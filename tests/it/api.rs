@@ -12,6 +12,7 @@ mod methods;
 mod overdue_addresses;
 mod overdue_channels;
 mod overdue_deliveries;
+mod overdue_windows;
 mod pings;
 mod storage;
 mod update;

@@ -256,6 +256,34 @@ fn flips_are_found_by_their_times_in_whatever_order_they_came() {
 }
 
 #[test]
+fn flips_are_read_no_further_back_than_is_asked_unless_the_clock_was_set_back() {
+    let disk = Disk::default();
+    let clock = ManualClock::at(BEGINNING);
+    let mut engine = start(disk.medium(), &clock);
+    engine.project(100);
+    let id = engine.check(7);
+    for _ in 0..12 {
+        engine.batch((0..100).flat_map(|_| [Kind::Success, Kind::Fail].map(|kind| ping(7, kind, ""))));
+    }
+    // Whether older ones are looked at when none is asked for.
+    let goes_on = |engine: &Engine| {
+        let check = engine.seen(id);
+        let (flips, older) = engine.handle.some_flips(&check, check.state.last_flip, BEGINNING.plus_secs(DAY)).unwrap();
+        assert_eq!(flips.len(), 0);
+        older.is_some()
+    };
+    assert!(!goes_on(&engine));
+    drop(engine);
+    let mut engine = start(disk.medium(), &clock);
+    assert!(!goes_on(&engine));
+    step_clock(&mut engine, -HOUR * 1_000_000);
+    engine.done(ping(7, Kind::Success, ""));
+    assert!(goes_on(&engine));
+    drop(engine);
+    assert!(goes_on(&start(disk.medium(), &clock)));
+}
+
+#[test]
 fn a_run_that_a_step_of_the_clock_ends_before_its_start_has_no_duration() {
     let mut engine = start(Medium::memory(), &ManualClock::at(BEGINNING));
     engine.project(100);
@@ -398,7 +426,7 @@ fn a_downtime_that_was_held_back_under_a_clock_that_stood_ahead_is_told_in_time(
     engine.project(100);
     webhook(&mut engine);
     let id = watched(&mut engine, 7);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(4).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(4).unwrap()), parents: None });
     engine.done(ping(7, Kind::Fail, ""));
     wait(&mut engine, MINUTE);
     step_clock(&mut engine, 120 * DAY * 1_000_000);

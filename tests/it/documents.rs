@@ -34,8 +34,16 @@ fn every_chapter_is_reached_from_a_short_readme() {
         assert!(text.starts_with(&format!("# {title}\n")), "the chapter {slug} does not begin with its title");
         assert!(links(&readme).contains(&format!("src/docs/{slug}.md").as_str()), "README.md has no link to the chapter {slug}");
     }
-    let chapters = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs")).unwrap().count();
-    assert_eq!(chapters, CHAPTERS.len(), "src/docs holds a file that is no chapter");
+    let entries = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let (pictures, chapters): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(".png"));
+    assert_eq!(chapters.len(), CHAPTERS.len(), "src/docs holds a file that is no chapter");
+    for name in pictures {
+        let path = format!("src/docs/{name}");
+        assert!(readme.contains(&path), "README.md does not show {path}");
+        let bytes = std::fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap().len();
+        assert!(bytes <= 150_000, "{path} has {bytes} bytes");
+    }
 }
 
 #[test]

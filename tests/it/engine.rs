@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
 use overdue::domain::edit::Edit;
 use overdue::domain::flip::Cause;
@@ -110,22 +109,6 @@ fn a_mail_is_searched_again_only_if_its_check_has_other_keywords_by_now() {
 }
 
 #[test]
-fn a_mail_for_many_checks_is_stored_in_equal_parts() {
-    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
-    engine.project(100);
-    let ids = [1, 2, 3, 4].map(|uuid| engine.check(uuid));
-    for (of, stored) in [(2, 20_000_000), (4, 16 << 20)] {
-        let body = Bytes::from(vec![b'x'; 20_000_000]);
-        // Each twice; beside them one that is not there.
-        let named = (1..=of).chain(1..=of).chain([99]);
-        engine.done(Command::Mail(named.map(|uuid| email(uuid, "", None, body.clone())).collect()));
-        let lengths: Vec<_> = ids[..of as usize].iter().map(|id| engine.handle.pings(&engine.seen(*id)).unwrap()[0].body_len).collect();
-        assert_eq!(lengths, vec![stored; of as usize]);
-    }
-    assert_eq!(ids.map(|id| engine.seen(id).state.n_pings), [2, 2, 1, 1]);
-}
-
-#[test]
 fn a_start_takes_the_log_as_it_is_and_decides_nothing_anew() {
     let disk = Disk::default();
     let mut engine = Engine::open(disk.medium(), Thresholds::default());
@@ -193,7 +176,7 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
     };
     let set = |pairs: &[(&str, &str)]| {
         let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
-        Command::SetChannel { channel: channel.id, name: None, settings: Some(given), maker: Some(Maker::Api) }
+        Command::SetChannel { channel: channel.id, name: None, settings: Some(given), maker: Maker::Api }
     };
     // Both were asked for while the first secret was stored.
     let answers = engine.batch([

@@ -7,7 +7,7 @@ use overdue::domain::project::{KeyLabel, PingKey, Secret};
 use overdue::domain::text::Slug;
 use overdue::engine::command::{CheckNames, Command, NewKey, Outcome, PingRequest, Refusal, Target, Unavailable};
 use overdue::engine::{self, Config, Thresholds};
-use overdue::store::{FILE_NAME, Medium, Store};
+use overdue::store::{FILE_NAME, Mark, Medium, Store};
 use uuid::Uuid;
 
 use crate::support::build::{email, ping};
@@ -149,6 +149,7 @@ fn flips_of_three_months_are_all_kept_and_older_ones_go_whatever_stands_before_t
     let mut ahead = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().next().unwrap().unwrap();
     ahead.1.flip.at = ahead.1.flip.at.plus_secs(1000 * DAY);
     batch.append_flips(&[ahead]).unwrap();
+    batch.set_mark(Mark::FlipsOutOfOrder, ahead.0.0).unwrap();
     batch.commit().unwrap();
     drop(store);
 

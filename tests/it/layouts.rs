@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use overdue::clock::ManualClock;
+use overdue::domain::alert::Telling;
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::ping::{Method, Origin, Scheme};
 use overdue::domain::project::ChannelName;
+use overdue::domain::status::Status;
 use overdue::engine::command::{Command, PingRequest, Signal, Target};
 use overdue::engine::{self, Thresholds};
 use overdue::http;
@@ -20,17 +22,17 @@ use tokio::sync::watch;
 use crate::support::engine::open;
 use crate::support::server::{Answer, Project, START, answer, blocking, door_config, project};
 
-const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
+pub(crate) const LAYOUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/layouts");
 const RUN: &str = "123e4567-e89b-42d3-a456-426614174000";
 
-struct Site {
-    handle: engine::Handle,
+pub(crate) struct Site {
+    pub(crate) handle: engine::Handle,
     clock: Arc<ManualClock>,
     address: std::net::SocketAddr,
 }
 
 impl Site {
-    async fn open(directory: &Path, now: overdue::domain::moment::Moment) -> Self {
+    pub(crate) async fn open(directory: &Path, now: overdue::domain::moment::Moment) -> Self {
         let clock = ManualClock::at(now);
         let (handle, writer) = open(Medium::Directory(directory.into()), &clock, |config| {
             config.ping_body_limit = 200;
@@ -43,7 +45,7 @@ impl Site {
         let config = door_config("http://overdue.test");
         let (stop, stopped) = watch::channel(false);
         std::mem::forget(stop);
-        tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, Default::default(), stopped));
+        tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, None, Default::default(), stopped));
         Self { handle, clock, address }
     }
 
@@ -77,7 +79,7 @@ impl Site {
     }
 }
 
-async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
+pub(crate) async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
     let (main, other) = (project(&site.handle, "main").await, project(&site.handle, "Ünïcode & more").await);
     let set = Command::SetProject { project: main.id, name: None, check_limit: Some(Some(50)), ping_log_limit: Some(10) };
     site.handle.call(set).await.unwrap().unwrap();
@@ -161,7 +163,7 @@ async fn fill(site: &Site) -> (Project, Project, Vec<String>) {
 }
 
 /// Every GET that a layout is asked, with the key it is asked with.
-async fn questions(site: &Site, main: &Project, other: &Project, uuids: &[String]) -> Vec<(String, String)> {
+pub(crate) async fn questions(site: &Site, main: &Project, other: &Project, uuids: &[String]) -> Vec<(String, String)> {
     let mut asked = Vec::new();
     for key in [&main.rw, &main.ro, &other.rw] {
         for path in ["checks/", "channels/", "badges/", "checks/?slug=twin", "checks/?tag=prod", "status/"] {
@@ -199,7 +201,7 @@ async fn questions(site: &Site, main: &Project, other: &Project, uuids: &[String
     asked
 }
 
-async fn ask(site: &Site, key: &str, path: &str) -> (u16, String) {
+pub(crate) async fn ask(site: &Site, key: &str, path: &str) -> (u16, String) {
     let header = [("X-Api-Key", key)];
     let answer = site.send("GET", path, if key.is_empty() { &[] } else { &header }, "").await;
     (answer.status, answer.text().to_owned())
@@ -239,6 +241,13 @@ async fn every_layout_answers_as_it_did() {
         for line in lines.lines() {
             let (key, path, status, body): (String, String, u16, String) = serde_json::from_str(line).unwrap();
             assert_eq!(ask(&site, &key, &path).await, (status, body), "{}: {path}", layout.display());
+        }
+        if layout.ends_with("1") {
+            // It was written by a release that told nobody, and nobody is told of it now.
+            let state = site.handle.state();
+            let down: Vec<_> = state.checks().filter(|check| check.state.status == Status::Down).map(|check| check.state.telling).collect();
+            assert!(!down.is_empty() && down.iter().all(|telling| *telling == Telling::Quiet), "{down:?}");
+            assert!(state.outbox.is_empty());
         }
         site.handle.close();
         layouts += 1;

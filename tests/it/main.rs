@@ -13,23 +13,32 @@
 )]
 
 mod api;
+mod backup;
 mod badges;
 mod channel_kinds;
 mod clock;
 mod connection;
 mod damage;
+mod declare;
 mod documents;
 mod engine;
 mod faults;
+mod feed;
 mod growth;
 mod layouts;
+mod metrics;
 mod notify;
 mod openapi;
 mod outbound;
 mod outbox;
+mod pieces;
 mod ping;
 mod scale;
 mod simulation;
 mod smtp;
 mod support;
 mod tidy;
+mod tls;
+mod unsubscribe;
+mod users;
+mod web;

@@ -149,12 +149,14 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     for failed in [None, Some("no answer".into())] {
         server.handle.call(Command::LogTest { channel: channel.id, failed, status: 0 }).await.unwrap().unwrap();
     }
+    let window = server.send("POST", "/api/overdue/v1/windows", &[("X-Api-Key", &server.main.rw)], br#"{"minutes": 5}"#).await.json();
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();
     let names = BTreeMap::from([
         ("busy", uuid),
         ("theirs", text(&theirs["uuid"])),
         ("unique", text(&shown["checks"][0]["unique_key"])),
         ("channel", channel.uuid.to_string()),
+        ("window", text(&window["id"])),
         ("none", "00000000-0000-4000-8000-000000000000".to_owned()),
     ]);
     (server, names)
@@ -232,6 +234,14 @@ async fn every_operation_answers_as_described() {
         ("GET", "/deliveries", "", "", ro, "", 401),
         ("DELETE", "/channels/{uuid}", "channel", "", rw, "", 200),
         ("DELETE", "/channels/{uuid}", "channel", "", rw, "", 404),
+        ("GET", "/windows", "", "", rw, "", 200),
+        ("GET", "/windows", "", "", ro, "", 401),
+        ("POST", "/windows", "", "", rw, r#"{"schedule": "0 3 * * *", "minutes": 60, "tags": "a"}"#, 201),
+        ("POST", "/windows", "", "", rw, r#"{"minutes": 0}"#, 400),
+        ("GET", "/windows/{uuid}", "window", "", rw, "", 200),
+        ("GET", "/windows/{uuid}", "none", "", rw, "", 404),
+        ("DELETE", "/windows/{uuid}", "window", "", rw, "", 200),
+        ("DELETE", "/windows/{uuid}", "window", "", rw, "", 404),
         ("GET", "/badges/", "", "", ro, "", 200),
         ("GET", "/status/", "", "", rw, "", 200),
         ("GET", "/status/", "", "", "", "", 401),

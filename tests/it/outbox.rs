@@ -1,10 +1,14 @@
 //! What flips put into the outbox, and what becomes of it.
 
+mod parents;
+mod table;
+mod windows;
+
 use std::sync::Arc;
 
 use overdue::clock::ManualClock;
 use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, Held, Telling};
-use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
+use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
 use overdue::domain::edit::{ChannelChoice, Edit};
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use overdue::domain::moment::Moment;
@@ -14,7 +18,7 @@ use overdue::domain::schedule::Schedule;
 use overdue::domain::status::Status;
 use overdue::domain::text::{Failures, Seconds};
 use overdue::engine::Thresholds;
-use overdue::engine::command::{Command, NewChannel, NewKey, Outcome, Report, Sent, Unavailable};
+use overdue::engine::command::{Command, NewChannel, NewKey, Outcome, Report, SendOutcome, Unavailable};
 use overdue::store::Medium;
 use uuid::Uuid;
 
@@ -69,8 +73,15 @@ fn begin(engine: &mut Engine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> 
     }
 }
 
-fn report(engine: &mut Engine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: Sent) {
-    engine.done(Command::ReportDeliveries(vec![Report { channel, told_with: rows.first().copied(), rows, sent, status: 202 }]));
+fn report(engine: &mut Engine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendOutcome) {
+    engine.done(Command::ReportDeliveries(vec![Report {
+        channel,
+        sent_to: None,
+        told_with: rows.first().copied(),
+        rows,
+        sent,
+        status: 202,
+    }]));
 }
 
 #[test]
@@ -113,6 +124,26 @@ fn pauses_are_told_to_nobody_and_failures_of_paused_checks_are() {
 }
 
 #[test]
+fn incidents_end_when_their_channel_is_told_no_more_about_the_check() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let (hook, pager) = (channel(&mut engine, 1, "webhook", HOOK), channel(&mut engine, 2, "pd", &[("key", &"k".repeat(32))]));
+    let id = check(&mut engine, 7);
+    let assign = |channel, assigned| Command::AssignChannel { channel, checks: vec![id], assigned };
+    engine.done(assign(pager, false));
+    assert_eq!(waiting(&engine), [], "it was never told");
+    engine.done(assign(pager, true));
+    engine.done(ping(7, Kind::Fail, ""));
+    engine.done(assign(hook, false));
+    engine.done(assign(pager, false));
+    engine.done(assign(pager, true));
+    let closed = Edit { channels: Some(ChannelChoice::Listed(Vec::new())), ..Edit::default() };
+    engine.done(Command::UpdateCheck(id, Box::new(closed)));
+    let told = [(hook, Event::Down), (pager, Event::Down), (pager, Event::Closed), (pager, Event::Closed)];
+    assert_eq!(waiting(&engine), told.map(|(channel, event)| (channel, id, event)));
+}
+
+#[test]
 fn attempts_are_counted_and_interrupted_ones_are_marked() {
     let disk = Disk::default();
     let mut engine = Engine::open(disk.medium(), Thresholds::default());
@@ -122,7 +153,7 @@ fn attempts_are_counted_and_interrupted_ones_are_marked() {
     engine.done(ping(7, Kind::Fail, ""));
     let all = numbers(&engine);
     assert_eq!(begin(&mut engine, vec![all[0], DeliveryNumber(99)]), [(1, false)], "what is not there is not begun");
-    report(&mut engine, hook, all.clone(), Sent::Later { reason: "no answer".into(), doubtful: false });
+    report(&mut engine, hook, all.clone(), SendOutcome::Later { reason: "no answer".into(), doubtful: false });
     let failing = |engine: &Engine| engine.handle.state().channel(hook).unwrap().health.failing.clone();
     assert_eq!(failing(&engine), Some((engine.handle.now(), "no answer".into())));
     assert_eq!(begin(&mut engine, all.clone()), [(2, false)]);
@@ -154,12 +185,12 @@ fn a_delivery_is_logged_and_a_channel_that_refuses_is_told_nothing_more() {
     }
     let all = numbers(&engine);
     begin(&mut engine, all.clone());
-    report(&mut engine, hook, vec![all[2], all[0]], Sent::Delivered);
+    report(&mut engine, hook, vec![all[2], all[0]], SendOutcome::Delivered);
     let found = finished(&engine);
     let told: Vec<_> = found.iter().map(|delivery| (delivery.number, delivery.status, delivery.attempts, delivery.told_with)).collect();
     assert_eq!(told, [(all[0], 202, 1, Some(all[2])), (all[2], 202, 1, None)]);
     assert!(found.iter().all(|delivery| (delivery.check, delivery.channel, delivery.finished) == (id, hook, engine.handle.now())));
-    report(&mut engine, hook, vec![all[1]], Sent::Closed("410 Gone".into()));
+    report(&mut engine, hook, vec![all[1]], SendOutcome::Closed("410 Gone".into()));
     let channel = |engine: &Engine| engine.handle.state().channel(hook).unwrap().clone();
     assert_eq!(channel(&engine).health.disabled, Some((engine.handle.now(), "410 Gone".into())));
     engine.done(ping(7, Kind::Success, ""));
@@ -226,7 +257,7 @@ fn deliveries_are_kept_for_thirty_days() {
         engine.done(ping(7, if day % 2 == 0 { Kind::Fail } else { Kind::Success }, ""));
         let all = numbers(&engine);
         begin(&mut engine, all.clone());
-        report(&mut engine, hook, all, Sent::Delivered);
+        report(&mut engine, hook, all, SendOutcome::Delivered);
         for _ in 0..24 {
             engine.clock.advance_secs(3600);
             assert_eq!(engine.writer.step(false), Ok(true));
@@ -316,7 +347,7 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
     engine.project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 300, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(3).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(3).unwrap()), parents: None });
     // Reported failures count.
     for told in [0, 0, 1, 1] {
         engine.done(ping(7, Kind::Fail, ""));
@@ -337,7 +368,7 @@ fn a_check_may_have_to_fail_several_times_until_that_is_told() {
     assert_eq!((waiting(&engine).len(), outcomes(&engine).len()), (4, 1));
     // Fewer are asked for while it is down: it is told.
     wait(&mut engine, 400);
-    engine.done(Command::SetAlerting { check: id, after: Failures::ONE });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::ONE), parents: None });
     assert_eq!(waiting(&engine).len(), 5);
 }
 
@@ -348,7 +379,7 @@ fn what_holds_the_telling_back_survives_a_start() {
     engine.project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 300, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(2).unwrap()), parents: None });
     engine.done(ping(7, Kind::Fail, ""));
     let telling = engine.seen(id).state.telling;
     assert_eq!(telling, Telling::Due { at: engine.handle.now().plus_secs(360), held: Held::Failures });
@@ -491,7 +522,7 @@ fn a_time_without_pings_is_no_further_failure() {
     engine.project(100);
     let hook = channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 300, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(2).unwrap()), parents: None });
     engine.done(ping(7, Kind::Fail, ""));
     let began = engine.handle.now();
     drop(engine);
@@ -515,7 +546,7 @@ fn a_check_that_is_put_aside_while_its_downtime_is_held_back_is_told_to_nobody()
     let schedule = Schedule::parse("5 4 * * *").ok().map(Arc::new);
     let edit = Edit { schedule, channels: Some(ChannelChoice::All), ..Edit::default() };
     let Outcome::Created(check) = engine.done(create_check(MAIN, 7, edit)) else { panic!() };
-    engine.done(Command::SetAlerting { check: check.id, after: Failures::parse(2).unwrap() });
+    engine.done(Command::SetAlerting { check: check.id, after: Some(Failures::parse(2).unwrap()), parents: None });
     engine.done(ping(7, Kind::Fail, ""));
     assert!(matches!(engine.seen(check.id).state.telling, Telling::Due { .. }));
     let began = engine.handle.now();
@@ -536,7 +567,7 @@ fn the_log_says_how_a_downtime_ended_that_was_held_back() {
     engine.project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 300, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(5).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(5).unwrap()), parents: None });
     for end in [ping(7, Kind::Success, ""), Command::Pause(id), Command::DeleteCheck(id)] {
         engine.done(ping(7, Kind::Fail, ""));
         engine.done(end);
@@ -554,7 +585,7 @@ fn a_new_period_counts_at_once_for_a_downtime_that_is_held_back() {
     engine.project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 86_400, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(2).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(2).unwrap()), parents: None });
     engine.done(ping(7, Kind::Fail, ""));
     let due = |engine: &Engine| match engine.seen(id).state.telling {
         Telling::Due { at, held: Held::Failures } => at.micros_since(engine.handle.now()) / 1_000_000,
@@ -590,7 +621,7 @@ fn a_command_beside_no_server_leaves_an_outage_to_the_next_start() {
                 engine.writer.tidy().unwrap();
             } else {
                 // One that looks at a check finds its deadline passed, in an outage.
-                engine.done(Command::SetAlerting { check: other, after: Failures::ONE });
+                engine.done(Command::SetAlerting { check: other, after: Some(Failures::ONE), parents: None });
                 (0..5).for_each(|_| wait(&mut engine, 1));
                 assert_eq!((engine.seen(id).state.status, engine.seen(other).state.status), (Status::Up, Status::Down));
                 assert!(matches!(engine.seen(other).state.telling, Telling::Due { held: Held::Away, .. }));
@@ -633,7 +664,7 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
     let set = |engine: &mut Engine, pairs: &[(&str, &str)]| {
         let given = GivenSettings::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect());
         let name = Some(ChannelName::parse("hook").unwrap());
-        engine.done(Command::SetChannel { channel: hook, name, settings: Some(given), maker: None });
+        engine.done(Command::SetChannel { channel: hook, name, settings: Some(given), maker: Maker::Operator });
     };
     set(&mut engine, HOOK);
     assert!(disabled(&engine));
@@ -642,12 +673,50 @@ fn other_settings_let_a_disabled_channel_be_told_again() {
 }
 
 #[test]
+fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
+    let reason = || "410 Gone".into();
+    // What it comes to under those that the channel has: whether it is disabled, whether it fails, and how much is over.
+    for (sent, comes_to) in [
+        (SendOutcome::Closed(reason()), (true, false, 1)),
+        (SendOutcome::Failed(reason()), (false, false, 1)),
+        (SendOutcome::Later { reason: reason(), doubtful: false }, (false, true, 0)),
+    ] {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        let hook = channel(&mut engine, 1, "webhook", HOOK);
+        check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let rows = numbers(&engine);
+        let sent_to = engine.handle.state().channel(hook).cloned();
+        begin(&mut engine, rows.clone());
+        let given = GivenSettings::new(vec![("down-url".into(), "http://b/down".into())]);
+        engine.done(Command::SetChannel { channel: hook, name: None, settings: Some(given), maker: Maker::Operator });
+        let report = |sent, sent_to| vec![Report { channel: hook, sent_to, rows: rows.clone(), told_with: None, sent, status: 410 }];
+        engine.done(Command::ReportDeliveries(report(sent.clone(), sent_to.clone())));
+        let now = engine.handle.state().channel(hook).cloned().unwrap();
+        assert_eq!((now.health.clone(), numbers(&engine)), (Default::default(), rows.clone()), "{sent:?}: it is sent again");
+        let adopt = |sent_to| Command::AdoptSetting { sent_to, key: "down-url", value: "http://c/".into() };
+        let url = |engine: &Engine| engine.handle.state().channel(hook).unwrap().settings.urls().next().unwrap().to_owned();
+        engine.done(adopt(sent_to.unwrap()));
+        assert_eq!(url(&engine), "http://b/down");
+        engine.done(adopt(Arc::clone(&now)));
+        assert_eq!(url(&engine), "http://c/");
+        // Those that it has now count.
+        begin(&mut engine, rows.clone());
+        let sent_to = engine.handle.state().channel(hook).cloned();
+        engine.done(Command::ReportDeliveries(report(sent, sent_to)));
+        let health = engine.handle.state().channel(hook).unwrap().health.clone();
+        assert_eq!((health.disabled.is_some(), health.failing.is_some(), outcomes(&engine).len()), comes_to);
+    }
+}
+
+#[test]
 fn what_is_being_sent_waits_for_its_report_although_its_check_or_channel_is_gone() {
     for (disables, sent, wanted) in [
-        (false, Sent::Delivered, DeliveryOutcome::Delivered),
-        (true, Sent::Delivered, DeliveryOutcome::Delivered),
-        (false, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
-        (true, Sent::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+        (false, SendOutcome::Delivered, DeliveryOutcome::Delivered),
+        (true, SendOutcome::Delivered, DeliveryOutcome::Delivered),
+        (false, SendOutcome::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
+        (true, SendOutcome::Later { reason: "no".into(), doubtful: true }, DeliveryOutcome::Skipped),
     ] {
         let mut engine = Engine::open(Medium::memory(), Thresholds::default());
         engine.project(100);
@@ -716,7 +785,7 @@ fn another_reason_for_the_same_trouble_of_a_channel_changes_no_list() {
     for (reason, changes) in [("no answer", 1), ("500", 0), ("502", 0)] {
         begin(&mut engine, all.clone());
         let before = version(&engine);
-        report(&mut engine, hook, all.clone(), Sent::Later { reason: reason.into(), doubtful: false });
+        report(&mut engine, hook, all.clone(), SendOutcome::Later { reason: reason.into(), doubtful: false });
         assert_eq!(version(&engine) - before, changes, "{reason}");
         assert_eq!(&*engine.handle.state().channel(hook).unwrap().health.failing.as_ref().unwrap().1, reason);
     }
@@ -728,7 +797,7 @@ fn a_failure_that_is_reported_in_time_is_no_missing_ping_as_well() {
     engine.project(100);
     channel(&mut engine, 1, "webhook", HOOK);
     let id = every(&mut engine, 7, 300, 60);
-    engine.done(Command::SetAlerting { check: id, after: Failures::parse(3).unwrap() });
+    engine.done(Command::SetAlerting { check: id, after: Some(Failures::parse(3).unwrap()), parents: None });
     for (secs, failures) in [(0, 1), (290, 2)] {
         wait(&mut engine, secs);
         engine.done(ping(7, Kind::Fail, ""));

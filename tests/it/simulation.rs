@@ -9,6 +9,7 @@
 //! - `steps` says what time it is for the engine, which does not believe every clock.
 //! - `story` tells what the history of one check comes to: status, run, deadline, log and flips.
 //! - `outbox` stands for those who send what is told, and follows every flip until its delivery.
+//! - `users` does all of that for users, their sessions and links.
 //! - `verify` compares engine and model, in memory and in the file: after every restart, and in between.
 //! - After a failure a batch may be on disk or not. The model keeps both versions until the engine shows which one it is.
 //!
@@ -19,6 +20,7 @@ mod model;
 mod outbox;
 mod steps;
 mod story;
+mod users;
 mod verify;
 mod world;
 
@@ -66,8 +68,9 @@ fn simulations_agree_with_the_model() {
         total.add(&tally);
     }
     println!("all: {total:?}");
-    let Tally { cuts, failures, missing, checkpoints, swept, kept, told, .. } = total;
-    let enough = cuts >= 1000 && told >= 200 && [failures, missing, checkpoints, swept, kept].iter().all(|count| *count > 0);
+    let Tally { cuts, failures, missing, checkpoints, swept, kept, half_written, told, .. } = total;
+    let enough =
+        cuts >= 1000 && told >= 50 && half_written >= 5 && [failures, missing, checkpoints, swept, kept].iter().all(|count| *count > 0);
     assert!(enough || seeds.count() < SIMULATIONS as usize, "too little has happened: {total:?}");
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use overdue::certificate::Certificate;
 use overdue::domain::check::Check;
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::CheckId;
@@ -13,7 +14,7 @@ use overdue::domain::status::Status;
 use overdue::domain::text::{Keywords, Name, Slug};
 use overdue::engine::command::Outcome;
 use overdue::smtp::address::Domain;
-use overdue::smtp::{self, Certificate, Config, SESSIONS_MAX, SESSIONS_OF_ADDRESS_MAX};
+use overdue::smtp::{self, Config, SESSIONS_MAX, SESSIONS_OF_ADDRESS_MAX};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -283,7 +284,7 @@ async fn hostile_messages_are_pings_like_any_other() {
 
 #[tokio::test]
 async fn tls_protects_what_comes_after_it() {
-    let certificate = Certificate::read(&fixture("server.pem"), &fixture("server.key")).unwrap();
+    let certificate = Certificate::read(&fixture("server.pem"), &fixture("server.key"), &[]).unwrap();
     let service = service(Some(certificate)).await;
     let check = service.check(1, Edit::default()).await;
     let mut sender = service.sender().await;
@@ -315,14 +316,14 @@ async fn tls_protects_what_comes_after_it() {
 #[test]
 fn certificates_that_cannot_be_used_are_named() {
     let (chain, key) = (fixture("server.pem"), fixture("server.key"));
-    assert!(Certificate::read(&chain, &key).is_ok());
+    assert!(Certificate::read(&chain, &key, &[]).is_ok());
     for (chain, key, said) in [
         (&fixture("none.pem"), &key, "cannot read the certificate"),
         (&key, &key, "there is no CERTIFICATE section in it"),
         (&chain, &chain, "cannot read the private key"),
         (&fixture("ca.pem"), &key, "cannot use the private key"),
     ] {
-        let error = Certificate::read(chain, key).err().unwrap().to_string();
+        let error = Certificate::read(chain, key, &[]).err().unwrap().to_string();
         assert!(error.contains(said) && error.contains("tests/it/smtp/"), "{error}");
     }
 }

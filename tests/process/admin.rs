@@ -39,8 +39,8 @@ fn administering_needs_no_server() {
     let (_directory, data) = workplace();
     provision(&data);
     // A database with a project is no first start.
-    let server = Server::start(&data);
-    assert_eq!(server.log.len(), 1, "{:?}", server.log);
+    let server = Server::start_with(&data, &["--no-web"]);
+    assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 4);
 }
 

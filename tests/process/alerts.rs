@@ -123,6 +123,8 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     let repeats: Vec<_> = came.values().filter(|(_, copies)| copies.len() > 1).collect();
     println!("{} alerts, {} came more than once", came.len(), repeats.len());
     for (text, copies) in repeats {
-        assert!(copies[1..].iter().all(|marked| *marked), "{text} came {} times: {copies:?}", copies.len());
+        // What was under way may be read after its repeat.
+        let unmarked = copies.iter().filter(|marked| !**marked).count();
+        assert!(unmarked <= 1, "{text} came {} times: {copies:?}", copies.len());
     }
 }

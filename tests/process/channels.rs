@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::process::{Done, Server, admin, overdue, run, workplace};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that answers `/<status>/...` with that status; where it listens, and the request lines as they come.
 fn receiver() -> (String, Receiver<String>) {
@@ -291,9 +291,9 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     let server = Server::start(&data);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup"]);
     let shown = || json(&data, &["check", "alerting", "backup", "--json"]);
-    assert_eq!(shown(), json!({"after": 1, "failures": 0, "telling": "quiet", "until": null, "why": null}));
+    assert_eq!(shown(), json!({"after": 1, "parents": "", "failures": 0, "telling": "quiet", "until": null, "why": null}));
     let table = admin(&data, &["check", "alerting", "backup", "--after", "3"]);
-    assert!(table.contains("after     3\nfailures  0\ntelling   quiet"), "{table}");
+    assert!(table.contains("after     3\nfailures  0\nparents\ntelling   quiet"), "{table}");
     let mut client = Client::connect(server.address).unwrap();
     let mut fail = || assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
     fail();
@@ -302,8 +302,49 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     assert_eq!(held["why"], json!("it has not failed often enough in a row"));
     fail();
     fail();
-    assert_eq!(shown(), json!({"after": 3, "failures": 3, "telling": "told", "until": null, "why": null}));
+    assert_eq!(shown(), json!({"after": 3, "parents": "", "failures": 3, "telling": "told", "until": null, "why": null}));
     let refused = tried(&data, &["check", "alerting", "backup", "--after", "0"]);
     assert_eq!((refused.status, refused.err.contains("give a number of failures from 1 to 100")), (2, true), "{}", refused.err);
+    let router = admin(&data, &["check", "create", "--project", "default", "--slug", "router"]);
+    admin(&data, &["check", "alerting", "backup", "--parent", "router"]);
+    assert_eq!(shown()["parents"], json!(router.trim()));
+    for (child, parent, words) in
+        [("router", "backup", "would be a parent of itself"), ("router", "nothing", "there is no check \"nothing\"")]
+    {
+        let refused = tried(&data, &["check", "alerting", child, "--parent", parent]);
+        assert_eq!((refused.status, refused.err.contains(words)), (1, true), "{}", refused.err);
+    }
+    admin(&data, &["check", "alerting", "backup", "--parent", ""]);
+    assert_eq!(shown()["parents"], json!(""));
     server.stop();
+}
+
+#[test]
+fn windows_are_made_listed_and_deleted() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    let muted = admin(&data, &["mute", "10m", "--project", "default", "--tag", "db"]);
+    let weekly = ["--project", "default", "--at", "Sun 03:00", "--for", "2h", "--tz", "Europe/Riga"];
+    admin(&data, &[&["window", "create"], &weekly[..], &["updates"]].concat());
+    let listed = json(&data, &["window", "list", "--json"]);
+    assert_eq!((&listed[0]["uuid"], &listed[0]["tags"], listed[0]["until"].is_string()), (&json!(muted.trim()), &json!("db"), true));
+    let second = &listed[1];
+    assert_eq!((&second["name"], &second["schedule"], &second["minutes"]), (&json!("updates"), &json!("Sun 03:00"), &json!(120)));
+    let table = admin(&data, &["window", "list", "--project", "default"]);
+    assert!(table.contains("Sun 03:00 (Europe/Riga), 120 min") && table.contains("open until "), "{table}");
+    admin(&data, &["window", "delete", "updates"]);
+    assert_eq!(json(&data, &["window", "list", "--json"]).as_array().unwrap().len(), 1);
+    for (words, status, reason) in [
+        (&["window", "delete", "updates"][..], 1, "there is no maintenance window \"updates\""),
+        (&["window", "create", "--project", "default", "--from", "x", "--for", "1h", "a"], 2, "from is wrong: give a time with its offset"),
+        (&["window", "create", "--project", "default", "--at", "Sun 03:00", "--for", "8d", "a"], 2, "give a number from 1 to 10080"),
+        (&["mute", "10", "--project", "default"], 2, "give one like 90s, 30m, 4h or 2d"),
+    ] {
+        let refused = tried(&data, words);
+        assert_eq!((refused.status, refused.err.contains(reason)), (status, true), "{}", refused.err);
+    }
+    server.stop();
+    // Without a server nothing reads the request a second time.
+    let refused = tried(&data, &["mute", "1h", "--project", "default", "--tag", &"x".repeat(501)]);
+    assert_eq!((refused.status, refused.err.contains("tags is wrong: they have at most 500 characters")), (2, true), "{}", refused.err);
 }

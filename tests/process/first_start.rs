@@ -43,8 +43,8 @@ fn a_data_directory_is_private_and_its_first_project_made_once() {
     server.stop();
     assert!(!data.join("admin.sock").exists());
 
-    let server = Server::start(&data);
-    assert_eq!(server.log.len(), 1, "{:?}", server.log);
+    let server = Server::start_with(&data, &["--no-web"]);
+    assert_eq!(server.log.len(), 2, "{:?}", server.log);
     assert_eq!(admin(&data, &["project", "list"]).lines().count(), 2);
     assert_eq!(admin(&data, &["key", "list"]).lines().count(), 2);
 }
@@ -68,4 +68,25 @@ fn a_second_server_on_the_same_data_is_refused() {
     assert!(second.err.contains("is in use by another overdue process"), "{}", second.err);
     assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     admin(&data, &["project", "list"]);
+}
+
+#[test]
+fn each_start_shows_how_to_begin_until_there_is_somebody() {
+    let (_directory, data) = workplace();
+    let link = |server: &Server| server.log.iter().find_map(|line| Some(line.trim().split_once("/setup/")?.1.to_owned()));
+    let server = Server::start(&data);
+    let first = link(&server).expect("a link");
+    assert_eq!(first.len(), 20, "{first}");
+    let mut client = Client::connect(server.address).unwrap();
+    let page = client.get(&format!("/setup/{first}"), "").unwrap();
+    let text = String::from_utf8(page.body).unwrap();
+    assert!(page.status == 200 && text.contains(first.trim_end_matches('/')), "{text}");
+    server.stop();
+
+    let server = Server::start(&data);
+    let second = link(&server).expect("a link");
+    assert_ne!(first, second);
+    server.stop();
+    assert_eq!(run(overdue(&["user", "create", "ann", "--owner"]).arg("--data").arg(&data)).status, 0);
+    assert_eq!(link(&Server::start(&data)), None);
 }

@@ -45,6 +45,12 @@ fn errors_are_one_line_on_standard_error() {
             "cannot read the password of the mail server from /nowhere/x",
         ),
         (vec!["serve", "--ca-file", "/nowhere/ca.pem"], 1, "cannot read the certificates of /nowhere/ca.pem"),
+        (vec!["serve", "--auth", "all"], 2, "give password or none"),
+        (vec!["serve", "--auth-header", "Remote-User"], 2, "--trusted-proxy"),
+        (vec!["serve", "--auth-new-users", "owner"], 2, "give no, read-only or member"),
+        (vec!["serve", "--session-days", "181"], 2, "give a whole number from 1 to 180"),
+        (vec!["serve", "--backup-to", "/nowhere", "--backup-every", "7"], 2, "give minutes, hours or days"),
+        (vec!["serve", "--backup-to", "/nowhere", "--backup-keep", "0"], 2, "give a whole number from 1 to"),
         (vec!["serve", "--log", "loud"], 2, "expected one of"),
     ];
     for (words, status, part) in cases {
@@ -75,7 +81,9 @@ fn help_goes_to_standard_output_and_names_the_variables() {
         }
     }
     let version = run(&mut overdue(&["--version"]));
-    assert_eq!(version.out, format!("overdue {}\n", env!("CARGO_PKG_VERSION")));
+    let commit = option_env!("OVERDUE_COMMIT").unwrap_or("unknown");
+    let wanted = format!("overdue {} (commit {commit}, schema {})\n", env!("CARGO_PKG_VERSION"), overdue::store::SCHEMA);
+    assert_eq!(version.out, wanted);
 }
 
 #[test]

@@ -97,3 +97,79 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_start_is_one_line_that_says_what_is_served() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    admin(&data, &["check", "create", "--project", "a", "--name", "c"]);
+    let server = Server::start_with(&data, &["--base-url", "https://example.org/checks"]);
+    let line = server.log.iter().find(|line| line.contains("starting")).unwrap();
+    let address = format!("listen=\"{}\"", server.address);
+    for part in ["version=\"", "schema=", &address, "base_url=\"https://example.org/checks\"", "projects=1 checks=1 channels=0"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[test]
+fn programs_read_json_and_the_journal_has_dates_of_its_own() {
+    let (directory, data) = workplace();
+    let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+    let mut child = server.arg(&data).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    // A first start says more, for people.
+    let mut lines = lines.filter(|line| line.starts_with('{')).map(|line| serde_json::from_str::<serde_json::Value>(&line).unwrap());
+    let starting = lines.next().unwrap();
+    assert_eq!((&starting["level"], &starting["message"], &starting["projects"]), (&"INFO".into(), &"starting".into(), &1.into()));
+    assert!(starting["timestamp"].as_str().unwrap().ends_with('Z'), "{starting}");
+    assert_eq!(lines.next().unwrap()["message"], "listening for HTTP");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    // A file stands for the journal's socket: only its numbers matter.
+    use std::os::unix::fs::MetadataExt as _;
+    for (is_journal, wanted) in [(true, true), (false, false)] {
+        let path = directory.path().join(format!("journal-{is_journal}"));
+        let journal = std::fs::File::create(&path).unwrap();
+        let there = journal.metadata().unwrap();
+        let stream = format!("{}:{}", there.dev(), there.ino() + u64::from(!is_journal));
+        let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--data"]);
+        let mut child = server.arg(&data).env("JOURNAL_STREAM", stream).stderr(journal).spawn().unwrap();
+        let read = || std::fs::read_to_string(&path).unwrap();
+        let begun = std::time::Instant::now();
+        while !read().contains("listening for HTTP") && begun.elapsed().as_secs() < 20 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let line = read().lines().find(|line| line.contains("listening for HTTP")).unwrap().to_owned();
+        assert_eq!(line.trim_start().starts_with("INFO"), wanted, "{line}");
+    }
+}
+
+#[test]
+fn requests_are_logged_if_asked_without_secrets() {
+    let (_directory, data) = workplace();
+    let mut server = Server::start_with(&data, &["--access-log", "--trusted-proxy", "127.0.0.1"]);
+    let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "c"]);
+    let mut client = Client::connect(server.address).unwrap();
+    let mut post = |path: &str| client.post(path, b"").unwrap().status;
+    assert_eq!(post(&format!("/ping/{key}/nightly/start?create=1&rid={uuid}")), 201);
+    assert!(server.wait_for("INFO POST /ping/***/***/start").contains("status=201 from=127.0.0.1 micros="));
+    assert_eq!(post(&format!("/ping/{uuid}/7")), 200);
+    server.wait_for("INFO POST /ping/***/7");
+    assert_eq!(post("/api/v3/checks/?api_key=x"), 401);
+    assert!(server.wait_for("INFO POST /api/v3/checks/ ").contains("status=401"));
+    client.send(format!("GET /api/v3/checks/{uuid} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n").as_bytes()).unwrap();
+    assert!(server.wait_for("INFO GET /api/v3/checks/***").contains("from=192.0.2.7"));
+    server.signal("TERM");
+    server.wait();
+    assert!(!server.log.iter().any(|line| line.contains(&key) || line.contains(&uuid) || line.contains("nightly")), "{:?}", server.log);
+    // None without being asked.
+    let mut server = Server::start(&data);
+    assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
+    server.signal("TERM");
+    server.wait();
+    assert!(!server.log.iter().any(|line| line.contains("healthz")), "{:?}", server.log);
+}

@@ -11,18 +11,31 @@
 
 mod admin;
 mod alerts;
+mod backup;
+#[path = "../it/support/certificates.rs"]
+#[allow(dead_code, reason = "other tests need the rest")]
+mod certificates;
 mod channels;
 mod checks;
 mod client;
 mod damage;
+mod declare;
 mod first_start;
 mod flags;
 mod kill;
 mod log;
 mod mail;
+mod metrics;
 mod process;
+#[path = "../it/support/receiver.rs"]
+#[allow(dead_code, reason = "other tests need the rest")]
+mod receiver;
 #[cfg(target_os = "linux")]
 mod resources;
+mod run;
 mod shutdown;
 mod start;
 mod threads;
+mod tls;
+mod upgrade;
+mod users;

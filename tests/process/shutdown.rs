@@ -81,6 +81,23 @@ fn a_supervisor_is_told() {
 }
 
 #[test]
+fn the_watchdog_is_fed_while_all_is_well() {
+    let (directory, data) = workplace();
+    let path = directory.path().join("notify");
+    let supervisor = UnixDatagram::bind(&path).unwrap();
+    supervisor.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut command = overdue(&["serve", "--listen", "127.0.0.1:0"]);
+    let _server = Server::spawn(command.arg("--data").arg(&data).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
+    let mut told = Vec::new();
+    while told.len() < 4 {
+        let mut message = [0; 100];
+        let length = supervisor.recv(&mut message).unwrap();
+        told.push(String::from_utf8(message[..length].to_vec()).unwrap().trim().to_owned());
+    }
+    assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
+}
+
+#[test]
 fn a_second_signal_ends_the_wait_for_connections() {
     let (_directory, mut server, key) = server(&[]);
     let mut unfinished = Client::connect(server.address).unwrap();

@@ -28,6 +28,10 @@ async fn only_a_read_write_key_of_the_project_opens_anything() {
         ("GET", path(&check, "/alerting"), 200),
         ("PUT", path(&check, "/alerting"), 200),
         ("GET", "/deliveries".to_owned(), 200),
+        ("GET", "/windows".to_owned(), 200),
+        ("POST", "/windows".to_owned(), 400),
+        ("GET", format!("/windows/{UNKNOWN}"), 404),
+        ("DELETE", format!("/windows/{UNKNOWN}"), 404),
         // A channel of another project is unknown, a check of another project is denied.
         ("GET", format!("/channels/{theirs}"), 404),
         ("PUT", format!("/channels/{theirs}"), 404),
@@ -72,6 +76,8 @@ async fn every_address_says_what_it_takes() {
         (format!("/checks/{UNKNOWN}/deliveries"), get),
         (format!("/checks/{UNKNOWN}/alerting"), "GET, HEAD, PUT, OPTIONS"),
         ("/deliveries".to_owned(), get),
+        ("/windows".to_owned(), "GET, HEAD, POST, OPTIONS"),
+        (format!("/windows/{UNKNOWN}"), "GET, HEAD, DELETE, OPTIONS"),
     ] {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             let answer = server.send(method, &format!("{OWN}{path}"), &[], b"").await;
@@ -135,7 +141,7 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
     let server = Server::start().await;
     let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
     let address = path(&check, "/alerting");
-    let quiet = |after: u8| json!({ "after": after, "telling": "quiet", "until": null, "why": null });
+    let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null });
     assert_eq!(server.own("GET", &address, "").await.json(), quiet(1));
     for (body, after) in [(r#"{"after": 100}"#, 100), ("", 100), (r#"{"after": 2, "parents": []}"#, 2)] {
         let answer = server.own("PUT", &address, body).await;
@@ -159,10 +165,30 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
     server.ping(&check, "/fail").await;
     let due = server.own("GET", &address, "").await.json();
     // The next ping is expected a minute from now, and may be a minute late.
-    assert_eq!(due, json!({ "after": 2, "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures" }));
+    assert_eq!(due, json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures" }));
     server.ping(&check, "/fail").await;
     assert_eq!(server.own("GET", &address, "").await.json()["telling"], "told");
     server.ping(&check, "").await;
     assert_eq!(server.own("GET", &address, "").await.json(), quiet(2));
+
+    let router = server.check(json!({})).await;
+    let foreign = project(&server.handle, "other").await;
+    let foreign = server.keyed(&foreign.rw, "POST", "/api/v3/checks/", "").await.json();
+    let body = |uuids: &[&Value]| json!({ "parents": uuids }).to_string();
+    let uuid = |check: &Value| check["uuid"].clone();
+    let [own, above, theirs] = [&check, &router, &foreign].map(uuid);
+    let set = server.own("PUT", &address, &body(&[&above, &above])).await;
+    assert_eq!((set.status, set.json()["parents"].clone()), (200, json!([above])), "{set:?}");
+    for (of, body, message) in [
+        (&check, r#"{"parents": "x"}"#.to_owned(), "json validation error: parents is not an array"),
+        (&check, r#"{"parents": [1]}"#.to_owned(), "json validation error: an item in 'parents' has unexpected value"),
+        (&check, body(&[&json!("x")]), "parents is wrong: a parent is no check of the same project"),
+        (&check, body(&[&theirs]), "a parent is no check of the same project"),
+        (&check, body(&vec![&above; 101]), "parents is wrong: a check has at most 8 parents"),
+        (&router, body(&[&own]), "the check would be a parent of itself"),
+    ] {
+        refused(&server.own("PUT", &path(of, "/alerting"), &body).await, 400, message);
+    }
+    assert_eq!(server.own("PUT", &address, &body(&[])).await.json(), quiet(2));
     server.stop().await;
 }

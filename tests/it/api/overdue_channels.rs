@@ -8,7 +8,7 @@ use overdue::domain::ids::ChannelId;
 use overdue::domain::project::ChannelName;
 use overdue::domain::timezone::Timezone;
 use overdue::engine::Tried;
-use overdue::engine::command::{Command, NewChannel, Report, Sent};
+use overdue::engine::command::{Command, NewChannel, Report, SendOutcome};
 use overdue::manage::channel;
 use overdue::notify;
 use overdue::outbound::{Outbound, OutboundConfig};
@@ -224,13 +224,14 @@ async fn a_channel_shows_how_it_fares() {
     server.ping(&check, "/fail").await;
     let row = server.handle.state().outbox.rows().next().unwrap().number;
     server.done(Command::BeginDeliveries(vec![row])).await;
-    let report = |sent| Command::ReportDeliveries(vec![Report { channel, rows: vec![row], told_with: None, sent, status: 503 }]);
-    server.done(report(Sent::Later { reason: "it answered 503".into(), doubtful: false })).await;
+    let report =
+        |sent| Command::ReportDeliveries(vec![Report { channel, sent_to: None, rows: vec![row], told_with: None, sent, status: 503 }]);
+    server.done(report(SendOutcome::Later { reason: "it answered 503".into(), doubtful: false })).await;
     let since = "2026-11-20T10:00:00+00:00";
     assert_eq!(health().await, [json!("failing"), json!("it answered 503"), json!(since), Value::Null, json!(1)]);
     server.clock.advance_secs(60);
     server.done(Command::BeginDeliveries(vec![row])).await;
-    server.done(report(Sent::Delivered)).await;
+    server.done(report(SendOutcome::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
     assert_eq!(health().await, [json!("ok"), Value::Null, Value::Null, json!(delivered), json!(0)]);
     let disable = || Command::DisableChannel { channel, reason: "it answered 410".into() };
@@ -296,7 +297,10 @@ async fn channels_of_the_api_do_not_reach_the_server_itself() {
         zone: Timezone::utc(),
         host: "overdue.test".into(),
         show: Box::new(|_| String::new()),
+        pages: None,
+        unsubscribe: None,
         heartbeat: None,
+        last_round: Default::default(),
     };
     notify::start(server.handle.clone(), config, stopped).unwrap();
     let receiver = Receiver::start([Act::status(202)]).await;

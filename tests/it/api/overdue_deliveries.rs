@@ -1,7 +1,7 @@
 //! `/api/overdue/v1/deliveries`: what has become of what was to be told, page by page, of one's own project.
 
 use overdue::domain::ids::ChannelId;
-use overdue::engine::command::{Command, Report, Sent};
+use overdue::engine::command::{Command, Report, SendOutcome};
 use serde_json::{Value, json};
 
 use super::{path, refused, text};
@@ -14,11 +14,11 @@ impl Server {
     }
 
     /// Sends all that waits for a channel, with this result.
-    async fn sent(&self, channel: ChannelId, sent: Sent, status: u16) {
+    async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
         let rows: Vec<_> = self.handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
         self.handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
         self.clock.advance_secs(1);
-        let report = Report { channel, told_with: rows.first().copied(), rows, sent, status };
+        let report = Report { channel, sent_to: None, told_with: rows.first().copied(), rows, sent, status };
         self.handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
     }
 
@@ -43,10 +43,10 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     for one in [&check, &twin, &answer] {
         server.ping(one, "/fail").await;
     }
-    server.sent(ours, Sent::Delivered, 250).await;
-    server.sent(theirs, Sent::Failed("it never answered".into()), 0).await;
+    server.sent(ours, SendOutcome::Delivered, 250).await;
+    server.sent(theirs, SendOutcome::Failed("it never answered".into()), 0).await;
     server.ping(&check, "").await;
-    server.sent(ours, Sent::Failed("it answered \"550\"".into()), 550).await;
+    server.sent(ours, SendOutcome::Failed("it answered \"550\"".into()), 550).await;
     server.handle.call(Command::LogTest { channel: second, failed: Some("no".into()), status: 0 }).await.unwrap().unwrap();
 
     let all = server.deliveries("/deliveries").await;

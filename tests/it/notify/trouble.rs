@@ -33,6 +33,33 @@ async fn what_is_still_down_is_said_again_to_whoever_wants_it() {
 }
 
 #[tokio::test]
+async fn a_start_knows_how_often_it_was_reminded_of_what_is_down() {
+    let (mut disk, receiver) = (Disk::default(), Receiver::start([Act::status(200)]).await);
+    let began = Moment::from_secs(1_800_000_000);
+    let site = Site::start_on(disk.medium(), began, |_| ());
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("repeat-most", "2")]).await;
+    site.check(7, "Nightly backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    site.deliveries(1).await;
+    disk = disk.copy();
+    drop(site);
+    // It starts anew half an hour before the next reminder, which comes an hour after the one before.
+    for (round, after) in [(2, 3601), (3, 2 * 3601), (3, 3 * 3601)] {
+        let site = Site::start_on(disk.medium(), began.plus_secs(after - 1800), |_| ());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        site.clock.advance_secs(1800);
+        receiver.wait_for(round).await;
+        site.deliveries(round).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(receiver.seen().len(), round);
+        disk = disk.copy();
+        drop(site);
+    }
+}
+
+#[tokio::test]
 async fn a_heartbeat_is_sent_as_long_as_pings_are_taken() {
     let receiver = Receiver::start([Act::status(200)]).await;
     let disk = Disk::default();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use overdue::outbound::{CommandEnd, Ended, Outbound, OutboundConfig, ShellCommand, Stage};
+use overdue::outbound::{CommandEnd, Outbound, OutboundConfig, ProcessEnd, ShellCommand, Stage};
 use tokio::time::{sleep, timeout};
 
 use super::{config, outbound, words};
@@ -36,7 +36,7 @@ async fn a_command_is_given_its_environment_and_its_input() {
     command.environment =
         vec![("OVERDUE_ALERT_NAME".into(), "a 'b' $(c)\n".into()), ("BAD=NAME".into(), "x".into()), ("NUL".into(), "a\0b".into())];
     command.input = b"{\"event\":\"down\"}".to_vec();
-    assert_eq!(run(command).await, CommandEnd { how: Ended::Exited(0), stderr: String::new() });
+    assert_eq!(run(command).await, CommandEnd { how: ProcessEnd::Exited(0), stderr: String::new() });
     let out = std::fs::read_to_string(out).unwrap();
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("{\"event\":\"down\"}"));
@@ -51,19 +51,19 @@ async fn a_command_is_given_its_environment_and_its_input() {
 #[tokio::test]
 async fn ends_are_told() {
     for (command, how, stderr) in [
-        ("exit 75", Ended::Exited(75), ""),
-        ("echo words >&2; echo nothing; exit 3", Ended::Exited(3), "words"),
-        ("kill -9 $$", Ended::Killed(9), ""),
-        ("printf '%0999d' 7 >&2", Ended::Exited(0), &"0".repeat(200)),
+        ("exit 75", ProcessEnd::Exited(75), ""),
+        ("echo words >&2; echo nothing; exit 3", ProcessEnd::Exited(3), "words"),
+        ("kill -9 $$", ProcessEnd::Killed(9), ""),
+        ("printf '%0999d' 7 >&2", ProcessEnd::Exited(0), &"0".repeat(200)),
         // It reads no input, and more is given than a pipe holds.
-        ("exec 0<&-; exit 4", Ended::Exited(4), ""),
+        ("exec 0<&-; exit 4", ProcessEnd::Exited(4), ""),
     ] {
         let mut command = shell(command);
         command.input = vec![b'x'; 200_000];
         assert_eq!(run(command).await, CommandEnd { how, stderr: stderr.into() });
     }
     let missing = run(shell("/nowhere/command")).await;
-    assert_eq!(missing.how, Ended::Exited(127));
+    assert_eq!(missing.how, ProcessEnd::Exited(127));
     assert!(missing.stderr.contains("/nowhere/command"), "{}", missing.stderr);
     assert_eq!(allowed().command(shell("a\0b")).await.unwrap_err().stage, Stage::Request);
 }
@@ -86,7 +86,7 @@ async fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let mut command =
         shell(format!("echo began >&2; sleep 1000 & echo $! > {0}; sh -c 'echo $$ >> {0}; sleep 1000; true'; true", pids.display()));
     command.within = Duration::from_secs(2);
-    assert_eq!(run(command).await, CommandEnd { how: Ended::TimedOut, stderr: "began".into() });
+    assert_eq!(run(command).await, CommandEnd { how: ProcessEnd::TimedOut, stderr: "began".into() });
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
@@ -100,7 +100,7 @@ async fn nobody_waits_for_what_a_command_leaves_behind() {
     let pid = directory.path().join("pid");
     // It holds standard error open.
     let end = run(shell(format!("sleep 3 & echo $! > {}; echo left >&2", pid.display()))).await;
-    assert_eq!(end, CommandEnd { how: Ended::Exited(0), stderr: "left".into() });
+    assert_eq!(end, CommandEnd { how: ProcessEnd::Exited(0), stderr: "left".into() });
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "it was killed, or waited for");
 }
@@ -137,6 +137,6 @@ async fn so_many_commands_run_at_once() {
         })
         .collect();
     for job in jobs {
-        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), Ended::Exited(0));
+        assert_eq!(timeout(Duration::from_secs(20), job).await.unwrap().unwrap(), ProcessEnd::Exited(0));
     }
 }

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use overdue::domain::channel;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
-use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId};
+use overdue::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
 use overdue::domain::moment::Moment;
+use overdue::domain::parents::Parents;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::{BadgeSecret, ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use overdue::domain::schedule::Schedule;
 use overdue::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
-use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, PingRequest, Signal, Target};
+use overdue::domain::timezone::Timezone;
+use overdue::domain::window::WindowTimes;
+use overdue::engine::Thresholds;
+use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, NewWindow, PingRequest, Signal, Target};
 use uuid::Uuid;
 
 use super::model::Model;
+use super::users;
 use crate::support::dice::Dice;
 
 /// Checks above which none is created any more.
@@ -48,8 +53,7 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
 pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
     match dice.below(100) {
         0..60 => Command::Ping(Box::new(ping(dice, model))),
-        60..62 => Command::Mail((0..dice.below(5)).map(|_| ping(dice, model)).collect()),
-        62..74 => Command::UpdateCheck(check(dice, model), Box::new(edit(dice, model))),
+        60..74 => Command::UpdateCheck(check(dice, model), Box::new(edit(dice, model))),
         74..80 => Command::Pause(check(dice, model)),
         80..85 => Command::Resume(check(dice, model)),
         85..91 if model.checks.len() < MANY_CHECKS => Command::CreateCheck(Box::new(CreateCheck {
@@ -61,7 +65,28 @@ pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
         85..93 => Command::DeleteCheck(check(dice, model)),
         93 => Command::Expire((0..dice.below(5)).map(|_| check(dice, model)).collect()),
         94 => Command::BringBack((0..dice.below(5)).map(|_| check(dice, model)).collect()),
-        95 => Command::SetAlerting { check: check(dice, model), after: Failures::parse(dice.pick(&[1, 1, 1, 2, 4])).unwrap() },
+        95 => Command::SetAlerting {
+            check: check(dice, model),
+            after: Some(Failures::parse(dice.pick(&[1, 1, 1, 2, 4])).unwrap()),
+            parents: dice.maybe(70, |dice| Parents::new((0..dice.below(3)).map(|_| check(dice, model)).collect()).unwrap()),
+        },
+        96 => Command::User(Box::new(users::some_command(dice, &model.users, project(dice, model)))),
+        // Many would hold back nearly all that is to be told.
+        97 if model.windows.len() < 2 => Command::CreateWindow(Box::new(NewWindow {
+            uuid: dice.random().uuid(),
+            project: project(dice, model),
+            name: Name::default(),
+            tags: Tags::parse(dice.pick(&["a", "prod", "a prod"])).unwrap(),
+            times: WindowTimes::Recurring {
+                schedule: Arc::new(Schedule::parse(dice.pick(&["0 3 * * *", "*/30 * * * *", "2020-01-01 00:00"])).unwrap()),
+                tz: Timezone::utc(),
+                minutes: dice.pick(&[1, 5, 31]),
+            },
+        })),
+        97 | 98 if !model.windows.is_empty() => {
+            let (project, window) = *model.windows.iter().nth(dice.below(model.windows.len() as u64) as usize).unwrap();
+            Command::DeleteWindow(ProjectId(project), WindowId(window))
+        }
         _ => admin(dice, model),
     }
 }
@@ -95,7 +120,8 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             Command::NoteKeyUses(vec![(key, KeyUse { at: Moment::from_secs(dice.below(20_000) as i64), from })])
         }
         35..36 => Command::SetBadgeSecret(BadgeSecret(dice.random().bytes())),
-        36..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
+        36..38 => Command::SetKey(KeyId(some_of(dice, model.keys.keys())), KeyLabel::parse(dice.pick(&["", "renamed"])).unwrap()),
+        38..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),
         42..57 => Command::CreateChannel(Box::new(NewChannel {
             uuid: dice.random().uuid(),
             project,
@@ -107,7 +133,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             channel: ChannelId(some_of(dice, model.channels.keys())),
             name: dice.maybe(50, channel_name),
             settings: dice.maybe(50, given_settings),
-            maker: Some(channel::Maker::Operator),
+            maker: channel::Maker::Operator,
         },
         62..65 => Command::AssignChannel {
             channel: ChannelId(some_of(dice, model.channels.keys())),
@@ -157,6 +183,29 @@ fn ping(dice: &Dice, model: &Model) -> PingRequest {
     let origin = Origin { scheme, method, remote_addr: Some([127, 0, 0, 1].into()), ua: "simulation".into() };
     let rid = dice.maybe(if email { 0 } else { 50 }, |dice| Uuid::from_u128(1 + u128::from(dice.below(2))));
     PingRequest { target, signal, origin, rid, body }
+}
+
+/// A mail: one body for all, and its pings are no requests.
+pub(crate) fn mail(dice: &Dice, model: &Model) -> Command {
+    let body = Bytes::copy_from_slice(&dice.random().bytes::<6000>()[..dice.pick(&[0, 3, 500, 6000, 6000])]);
+    let one = |_| {
+        let PingRequest { target, mut origin, .. } = ping(dice, model);
+        (origin.scheme, origin.method) = (Scheme::Email, Method::None);
+        let signal = Signal::Email { subject: "backup OK".into(), text: "".into(), said: None };
+        PingRequest { target, signal, origin, rid: None, body: body.clone() }
+    };
+    Command::Mail((0..1 + dice.below(5)).map(one).collect())
+}
+
+/// In how many pieces a command may be written ahead of itself, if it is large: more than 1.
+pub(crate) fn pieces(command: &Command, thresholds: &Thresholds) -> usize {
+    let (body, pings) = match command {
+        Command::Ping(request) => (request.body.len(), 1),
+        Command::Mail(pings) => (pings.first().map_or(0, |ping| ping.body.len()), pings.len()),
+        _ => (0, 0),
+    };
+    // A command may be large for what it has beside bodies.
+    if (body + 400) * pings > thresholds.large { 2 + body / thresholds.piece } else { 1 }
 }
 
 fn edit(dice: &Dice, model: &Model) -> Edit {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use overdue::domain::channel::ChannelSettings;
 use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
+use overdue::domain::parents::ParentsError;
 use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Description, Failures};
@@ -14,6 +15,7 @@ use overdue::engine::state::State;
 use uuid::Uuid;
 
 use super::story::{Event, Period, Rules, STEP, Story};
+use super::users::Users;
 
 /// Bytes of an HTTP body that are stored in simulations.
 pub(crate) const BODY_LIMIT: usize = 48;
@@ -56,6 +58,8 @@ pub(crate) struct Check {
     history: Vec<(i64, Event)>,
     /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
     pub(crate) patient: bool,
+    /// Some of them may be gone.
+    pub(crate) parents: BTreeSet<u64>,
     /// Pings up to this number were once beyond the log limit.
     pub(crate) lost: u64,
 }
@@ -96,6 +100,8 @@ pub(crate) enum Answered {
     Project(u64),
     Key(u64),
     Channel(u64),
+    User(u64),
+    Session(u64),
     Assigned(usize),
     Done,
 }
@@ -110,9 +116,11 @@ impl From<&Outcome> for Answered {
             Outcome::Project(project) => Self::Project(project.id.0),
             Outcome::Key(key) => Self::Key(key.id.0),
             Outcome::Channel(channel) => Self::Channel(channel.id.0),
+            Outcome::User(user) => Self::User(user.id.0),
+            Outcome::Session(session) => Self::Session(session.id.0),
             Outcome::Assigned(count) => Self::Assigned(*count),
             // What is sent is followed by `outbox`.
-            Outcome::Begun(_) | Outcome::Queued(_) | Outcome::Done => Self::Done,
+            Outcome::Begun(_) | Outcome::Queued(_) | Outcome::Window(_) | Outcome::Declared(_) | Outcome::Done => Self::Done,
         }
     }
 }
@@ -159,6 +167,9 @@ pub(crate) struct Model {
     pub(crate) badge_secret: Option<BadgeSecret>,
     pub(crate) channels: BTreeMap<u64, Channel>,
     pub(crate) checks: BTreeMap<u64, Check>,
+    pub(crate) users: Users,
+    /// Project and number.
+    pub(crate) windows: BTreeSet<(u64, u64)>,
 }
 
 impl Model {
@@ -226,6 +237,7 @@ impl Model {
                 self.checks.retain(|_, check| check.project != id.0);
                 self.channels.retain(|_, channel| channel.project != id.0);
                 self.keys.retain(|_, key| key.project != id.0);
+                self.windows.retain(|(project, _)| *project != id.0);
                 Ok(Answered::Done)
             }
             Command::CreateKey(request) => {
@@ -250,6 +262,14 @@ impl Model {
             }
             // Nobody asks for it but the writer itself.
             Command::SetInstance(_) => Ok(Answered::Done),
+            Command::SetKey(id, label) => {
+                self.keys.get_mut(&id.0).ok_or(Refusal::NotFound)?.label = label.as_str().into();
+                Ok(Answered::Key(id.0))
+            }
+            Command::User(command) => {
+                let projects = self.projects.keys().copied().collect();
+                self.users.apply(command, now, &projects, &mut self.made)
+            }
             Command::RevokeKey(id) => self.keys.remove(&id.0).map(|_| Answered::Done).ok_or(Refusal::NotFound),
             Command::CreateChannel(request) => {
                 self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
@@ -290,14 +310,49 @@ impl Model {
             }
             Command::BeginDeliveries(_)
             | Command::ReportDeliveries(_)
+            | Command::AdoptSetting { .. }
             | Command::RetryDelivery { .. }
             | Command::Away(_)
+            // Its steps are those of the other commands; `declare` has tests of its own.
+            | Command::Declare(_)
             | Command::ForgetAhead => Ok(Answered::Done),
-            Command::SetAlerting { check: id, after } => {
+            Command::SetAlerting { check: id, after, parents } => {
+                let project = self.check(id.0)?.project;
+                if let Some(parents) = parents {
+                    let mut above = BTreeSet::new();
+                    let mut next: Vec<_> = parents.ids().iter().map(|parent| parent.0).collect();
+                    if next.iter().any(|parent| self.checks.get(parent).is_none_or(|parent| parent.project != project)) {
+                        return Err(Refusal::Parents(ParentsError::NotFound));
+                    }
+                    while let Some(parent) = next.pop() {
+                        if let Some(check) = self.checks.get(&parent).filter(|_| above.insert(parent)) {
+                            next.extend(&check.parents);
+                        }
+                    }
+                    if above.contains(&id.0) {
+                        return Err(Refusal::Parents(ParentsError::Circle));
+                    }
+                }
                 let check = self.check(id.0)?;
                 check.settle(now);
-                check.patient |= *after != Failures::ONE;
+                check.patient |= after.is_some_and(|after| after != Failures::ONE);
+                if let Some(parents) = parents {
+                    check.parents = parents.ids().iter().map(|parent| parent.0).collect();
+                }
                 Ok(Answered::Check(id.0))
+            }
+            Command::CreateWindow(request) => {
+                self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
+                let id = self.id();
+                self.windows.insert((request.project.0, id));
+                Ok(Answered::Done)
+            }
+            Command::DeleteWindow(project, id) => {
+                if self.windows.remove(&(project.0, id.0)) {
+                    Ok(Answered::Done)
+                } else {
+                    Err(Refusal::NotFound)
+                }
             }
             Command::DeleteChannel(id) => {
                 self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
@@ -311,6 +366,7 @@ impl Model {
 
     /// What the engine does by itself, before anything else: it looks for deadlines, and may bring checks back.
     pub(crate) fn look(&mut self, now: i64, brings_back: bool) {
+        self.users.look(now);
         for check in self.checks.values_mut() {
             check.history.push((now, Event::Look));
             if brings_back {
@@ -469,6 +525,7 @@ impl Model {
             first_rules: rules,
             history: Vec::new(),
             patient: false,
+            parents: BTreeSet::new(),
             lost: 0,
         };
         self.edit(&mut check, edit)?;

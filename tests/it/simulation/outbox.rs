@@ -7,7 +7,7 @@ use overdue::domain::alert::{Delivery, DeliveryOutcome, Event, OutboxRow, Tellin
 use overdue::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use overdue::domain::status::Status;
 use overdue::engine::Handle;
-use overdue::engine::command::{Command, Outcome, Refusal, Report, Sent};
+use overdue::engine::command::{Command, Outcome, Refusal, Report, SendOutcome};
 
 use super::verify::same;
 use crate::support::dice::Dice;
@@ -52,13 +52,13 @@ impl Followed {
         commands.push(Command::BeginDeliveries(some(idle).iter().map(|row| row.number).collect()));
         let reports = some(begun).into_iter().map(|row| {
             let sent = match dice.below(12) {
-                0..5 => Sent::Delivered,
-                5..7 => Sent::Later { reason: "busy".into(), doubtful: dice.chance(30) },
-                7..9 => Sent::Superseded("a later one".into()),
-                9..11 => Sent::Failed("no".into()),
-                _ => Sent::Closed("gone".into()),
+                0..5 => SendOutcome::Delivered,
+                5..7 => SendOutcome::Later { reason: "busy".into(), doubtful: dice.chance(30) },
+                7..9 => SendOutcome::Superseded("a later one".into()),
+                9..11 => SendOutcome::Failed("no".into()),
+                _ => SendOutcome::Closed("gone".into()),
             };
-            Report { channel: row.channel, rows: vec![row.number], told_with: None, sent, status: 200 }
+            Report { channel: row.channel, sent_to: None, rows: vec![row.number], told_with: None, sent, status: 200 }
         });
         commands.push(Command::ReportDeliveries(reports.collect()));
         if let Some(channel) = state.projects().flat_map(|project_state| project_state.channels.keys()).next()

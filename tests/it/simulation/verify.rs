@@ -1,6 +1,6 @@
 //! What must be true whenever anyone looks: the engine, in memory and in the file, is what the model says, and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use overdue::domain::alert::{Away, Held, OutboxRow, Telling};
@@ -9,9 +9,11 @@ use overdue::domain::ids::CheckId;
 use overdue::domain::moment::Moment;
 use overdue::domain::outcomes::RunOutcome;
 use overdue::engine::Handle;
+use redb::{ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition};
 
 use super::model::{self, Labels, Model};
 use super::story::{Entry, Period, STEP, Story};
+use crate::support::disk::Disk;
 
 /// Fails with the sentence that says what differs.
 macro_rules! same {
@@ -48,6 +50,7 @@ pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<
     }
     let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::Key::of(key))).collect();
     same!(keys, model.keys, "keys");
+    model.users.verify(&state, now)?;
     same!(state.badge_secret.is_some(), true, "whether badges can be signed");
     same!(model.badge_secret.or(state.badge_secret), state.badge_secret, "secret of badges");
     same!(state.check_count(), model.checks.len(), "number of checks");
@@ -138,7 +141,9 @@ pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
         let longest = match check.state.telling {
             Telling::Due { held: Held::Away, .. } => 15 * 60,
             Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
-            Telling::Quiet | Telling::Told => continue,
+            Telling::Due { held: Held::Parent, .. } => expected.rules.grace.max(15 * 60) + 1,
+            Telling::Due { held: Held::Behind(_) | Held::Window, .. } => 15 * 60,
+            Telling::Quiet | Telling::Told | Telling::Unheard => continue,
         };
         let Telling::Due { at, .. } = check.state.telling else { continue };
         same!(at.micros() - now < longest * 1_000_000 + STEP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
@@ -205,8 +210,31 @@ fn pings(handle: &Handle, check: &Check, expected: &model::Check, log: &[Entry],
     Ok(())
 }
 
+/// Compares the bodies in pieces with what refers to them, in the file of an engine that has stopped.
+pub(crate) fn pieces(disk: &Disk) -> Verdict {
+    let read = || -> Result<_, redb::Error> {
+        let database = redb::Builder::new().create_with_backend(disk.clone())?;
+        let transaction = database.begin_read()?;
+        let pieces = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("pieces"))?;
+        let uploads = transaction.open_table(TableDefinition::<u64, u64>::new("uploads"))?;
+        let unreferred = transaction.open_table(TableDefinition::<u64, ()>::new("unreferred"))?.len()?;
+        let present = pieces.iter()?.map(|row| Ok(row?.0.value().0)).collect::<Result<BTreeSet<_>, redb::Error>>()?;
+        let referred = uploads.iter()?.map(|row| Ok(row?.0.value())).collect::<Result<BTreeSet<_>, redb::Error>>()?;
+        Ok((present, referred, unreferred))
+    };
+    let (present, referred, unreferred) = read().map_err(|error| error.to_string())?;
+    same!(unreferred, 0, "uploads that belong to nobody");
+    same!(present, referred, "uploads of which there are pieces");
+    Ok(())
+}
+
 fn flips(handle: &Handle, check: &Check, story: &Story, pruned_at: i64) -> Verdict {
-    let found = handle.flips(check, Moment::from_micros(i64::MIN)).map_err(|error| format!("its flips cannot be read: {error}"))?;
+    let since = |from| handle.flips(check, from).map_err(|error| format!("its flips cannot be read: {error}"));
+    let found = since(Moment::from_micros(i64::MIN))?;
+    if let Some(from) = found.get(found.len() / 2).map(|flip| flip.at) {
+        let later: Vec<_> = found.iter().filter(|flip| flip.at >= from).copied().collect();
+        same!(since(from)?, later, "flips since {from:?}");
+    }
     for (flip, expected) in found.iter().zip(story.flips.iter().rev()) {
         same!((flip.at.micros(), flip.from, flip.to, flip.cause), *expected, "flip");
     }

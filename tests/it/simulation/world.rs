@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use overdue::clock::{Clock, ManualClock};
-use overdue::domain::alert::Telling;
+use overdue::domain::alert::{Held, Telling};
+use overdue::domain::check::Check;
 use overdue::domain::ids::{Arrival, ProjectId};
 use overdue::domain::moment::Moment;
 use overdue::domain::project::{KeyHash, KeyLabel, Secret};
 use overdue::domain::status::Status;
 use overdue::engine::command::{Command, NewKey, Outcome, Refusal, Unavailable};
+use overdue::engine::state::State;
 use overdue::engine::{Handle, Thresholds, Writer};
 use overdue::random::Random;
 use overdue::store::{Mark, Store, StoreError};
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;
 use super::model::{self, Answered, BODY_LIMIT, Model};
@@ -46,13 +49,30 @@ pub(crate) struct Tally {
     pub(crate) checkpoints: u32,
     pub(crate) swept: u32,
     pub(crate) kept: u32,
+    /// Commands that took several commits, and those of them that a failure or a power cut ended after the first.
+    pub(crate) in_pieces: u32,
+    pub(crate) half_written: u32,
     /// Flips that a channel was to be told of.
     pub(crate) told: u32,
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { commands, batches, cuts, clean_stops, failures, in_doubt, missing, checkpoints, swept, kept, told } = self;
+        let Self {
+            commands,
+            batches,
+            cuts,
+            clean_stops,
+            failures,
+            in_doubt,
+            missing,
+            checkpoints,
+            swept,
+            kept,
+            in_pieces,
+            half_written,
+            told,
+        } = self;
         for (count, more) in [
             (commands, other.commands),
             (batches, other.batches),
@@ -64,6 +84,8 @@ impl Tally {
             (checkpoints, other.checkpoints),
             (swept, other.swept),
             (kept, other.kept),
+            (in_pieces, other.in_pieces),
+            (half_written, other.half_written),
             (told, other.told),
         ] {
             *count += more;
@@ -82,6 +104,8 @@ pub(crate) struct World {
     in_doubt: Option<Model>,
     followed: Followed,
     steps: Steps,
+    /// The latest commands took several commits.
+    began: bool,
     pub(crate) tally: Tally,
 }
 
@@ -89,6 +113,8 @@ pub(crate) struct World {
 struct Plan {
     now: i64,
     commands: Vec<Command>,
+    /// Commits that they may take.
+    pieces: usize,
     answers: Vec<(Result<Answered, Refusal>, Option<model::Check>)>,
     /// What is there before them.
     looked: Model,
@@ -123,10 +149,12 @@ impl World {
             sweep_bytes: dice.pick(&[1, 50, 1 << 20]),
             tail_bytes: dice.pick(&[30, 300, 1 << 20]),
             slack_bytes: dice.pick(&[50, 500, 1 << 20]),
+            large: dice.pick(&[1000, 3000, 6000]),
+            piece: dice.pick(&[700, 2000, 10_000]),
             ..Thresholds::default()
         };
         let (engine, followed, steps) = (None, Followed::default(), Steps::from(BEGINNING * SECOND));
-        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, tally };
+        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, began: false, tally };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -168,9 +196,18 @@ impl World {
         }
         let state = self.engine().0.state();
         let down = state.checks().filter(|check| check.state.status == Status::Down);
-        let untold: Vec<_> = down.filter(|check| check.state.telling != Telling::Told).map(|check| (check.id, check.state)).collect();
+        let untold: Vec<_> = down.filter(|check| !is_known(&state, check)).map(|check| (check.id, check.state)).collect();
         same!(untold, [], "checks that are down and not told");
-        Ok(())
+        drop(state);
+        let mut synced = 0;
+        for _ in 0..2000 {
+            if std::mem::replace(&mut synced, self.disk.synced()) == self.disk.synced() {
+                break;
+            }
+            self.idle()?;
+        }
+        self.engine = None;
+        verify::pieces(&self.disk)
     }
 
     /// Lets those who send do something, and sometimes the power go meanwhile.
@@ -262,13 +299,26 @@ impl World {
     fn empty_plan(&mut self) -> Plan {
         let (brings_back, mut looked) = (self.look(), self.model.clone());
         looked.look(self.steps.stamp, brings_back);
-        Plan { now: self.steps.stamp, commands: Vec::new(), answers: Vec::new(), after: looked.clone(), looked }
+        Plan { now: self.steps.stamp, commands: Vec::new(), pieces: 1, answers: Vec::new(), after: looked.clone(), looked }
     }
 
     fn plan(&mut self) -> Plan {
         let mut plan = self.empty_plan();
+        if self.dice.chance(15) {
+            let mail = commands::mail(&self.dice, &plan.after);
+            plan.pieces = commands::pieces(&mail, &self.thresholds);
+            plan.add(mail);
+            return plan;
+        }
         for _ in 0..=self.dice.below(8) {
-            plan.add(commands::some_command(&self.dice, &plan.after));
+            let command = commands::some_command(&self.dice, &plan.after);
+            // Those that come with a large command are carried out before it: it has a plan of its own.
+            if commands::pieces(&command, &self.thresholds) == 1 {
+                plan.add(command);
+            }
+        }
+        if plan.commands.is_empty() {
+            plan.add(commands::witness_ping(&plan.after));
         }
         plan
     }
@@ -281,9 +331,17 @@ impl World {
         let replies: Vec<_> = commands.iter().map(|command| handle.submit(command.clone())).collect();
         same!(writer.step(false), Ok(true), "a step of the writer");
         let mut answers = Vec::new();
+        let mut steps = 1;
         for (reply, command) in replies.into_iter().zip(commands) {
             let mut reply = reply.map_err(|unavailable| format!("{command:?} was not taken: {unavailable:?}"))?;
-            match reply.try_recv().map_err(|error| format!("{command:?} was left without an answer: {error}"))? {
+            let mut found = reply.try_recv();
+            while found == Err(TryRecvError::Empty) && steps < 50 {
+                // The next piece of what is written ahead of it.
+                same!(writer.step(false), Ok(true), "another step of the writer");
+                steps += 1;
+                found = reply.try_recv();
+            }
+            match found.map_err(|error| format!("{command:?} was left without an answer: {error}"))? {
                 Ok(answer) => answers.push(answer),
                 Err(Unavailable::Storage) => {}
                 Err(unavailable) => return Err(format!("{command:?} was not carried out: {unavailable:?}")),
@@ -292,6 +350,8 @@ impl World {
         if !answers.is_empty() {
             same!(answers.len(), commands.len(), "answers of a batch");
         }
+        self.tally.in_pieces += u32::from(steps > 1);
+        self.began = steps > 1;
         Ok(answers)
     }
 
@@ -306,6 +366,11 @@ impl World {
         }
         if answers.is_empty() {
             self.steps.forget();
+            if self.began {
+                // What the writer did by itself beside the first piece is there for certain.
+                self.tally.half_written += 1;
+                self.model = plan.looked.clone();
+            }
         }
         Ok(!answers.is_empty())
     }
@@ -432,8 +497,8 @@ impl World {
     /// Lets some operations fail during a batch, and heals the disk after a while.
     fn fail_for_a_while(&mut self) -> Verdict {
         let operation = self.dice.pick(&Operation::ALL);
-        self.disk.fail(operation, self.dice.below(8) as u32);
         let plan = self.plan();
+        self.disk.fail(operation, self.dice.below(8 * plan.pieces as u64) as u32);
         if self.submit(&plan)? {
             self.disk.heal();
             self.model = plan.after;
@@ -451,8 +516,9 @@ impl World {
                 model.believe(&handle.state());
                 verify::memory(&model, handle, plan.now).map(drop)
             });
-            let verdict = verdict.into_iter().reduce(Result::or).unwrap_or(Ok(()));
-            verdict.map_err(|difference| format!("while writes fail: {difference}"))?;
+            // The state before the batch has to be there, or what the engine alone has made of it.
+            let [before, looked] = verdict;
+            before.or_else(|before| looked.map_err(|looked| format!("while writes fail: {before}, or rather {looked}")))?;
             same!(writer.step(false), Ok(true), "a step while writes fail");
         }
         self.disk.heal();
@@ -470,8 +536,8 @@ impl World {
     /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
     fn cut_power(&mut self) -> Verdict {
         if self.dice.chance(80) {
-            self.disk.lose_power(self.dice.below(16) as u32);
             let plan = self.plan();
+            self.disk.lose_power(self.dice.below(16 * plan.pieces as u64) as u32);
             if self.submit(&plan)? {
                 self.model = plan.after;
             } else {
@@ -502,5 +568,18 @@ impl World {
             same!(verify::Kept::of(&self.engine().0), kept, "what a start after a power cut finds");
         }
         self.witness(true)
+    }
+}
+
+/// Whether it was told that a check is down, or that one is behind which it hides, or a window is open for it.
+fn is_known(state: &State, check: &Check) -> bool {
+    match check.state.telling {
+        // Parents make no circle.
+        Telling::Due { held: Held::Behind(parent), .. } => state.check(parent).is_some_and(|parent| is_known(state, parent)),
+        // One that opens again before it closes is never over.
+        Telling::Due { held: Held::Window, .. } => {
+            state.project(check.project).is_some_and(|project_state| !project_state.windows.is_empty())
+        }
+        telling => check.state.status == Status::Down && telling.is_told(),
     }
 }

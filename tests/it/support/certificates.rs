@@ -1,15 +1,26 @@
 //! A certificate authority of the test's own, and what it signs.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
+
+/// Puts a file in the place of another at once, as whoever renews certificates does.
+pub fn put(path: &Path, text: &str) -> PathBuf {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::rename(&new, path).unwrap();
+    path.into()
+}
 
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -44,6 +55,21 @@ impl Authority {
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, &self.pem).unwrap();
         path
+    }
+
+    /// Files with a certificate for a name or an address and its private key, in place of those that are there.
+    pub fn write(&self, name: &str, directory: &Path) -> [PathBuf; 2] {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        [("server.pem", certificate.pem()), ("server.key", key.serialize_pem())].map(|(file, text)| put(&directory.join(file), &text))
+    }
+
+    /// A client that trusts this authority alone.
+    pub fn client(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_protocol_versions(versions).unwrap();
+        config.with_root_certificates(roots).with_no_client_auth()
     }
 
     /// A certificate for a name or an address.

@@ -11,6 +11,8 @@ use overdue::engine::command::{Answer, Command, Outcome};
 use overdue::engine::{self, Config, Handle, Thresholds, Writer};
 use overdue::random::Random;
 use overdue::store::{Medium, StoreError};
+use tokio::sync::oneshot::Receiver;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::build;
 
@@ -36,11 +38,20 @@ impl Engine {
         Self { handle, writer, clock }
     }
 
-    /// Submits commands together, lets the writer make one step, and returns the answers.
+    /// Submits commands together, lets the writer make one step, or as many as it takes to write large ones, and returns the answers.
     pub(crate) fn batch(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Answer> {
         let replies: Vec<_> = commands.into_iter().map(|command| self.handle.submit(command).expect("there is room")).collect();
         assert_eq!(self.writer.step(false), Ok(true));
-        replies.into_iter().map(|mut reply| reply.try_recv().expect("an answer")).collect()
+        let answer = |mut reply: Receiver<Answer>| {
+            for _ in 0..200 {
+                match reply.try_recv() {
+                    Err(TryRecvError::Empty) => assert_eq!(self.writer.step(false), Ok(true)),
+                    answer => return answer.expect("an answer"),
+                }
+            }
+            panic!("no answer after 200 steps")
+        };
+        replies.into_iter().map(answer).collect()
     }
 
     /// Has a command carried out.

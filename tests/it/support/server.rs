@@ -12,7 +12,8 @@ use overdue::engine::command::{Command, NewKey, Outcome};
 use overdue::engine::{self, Handle, Tried};
 use overdue::http;
 use overdue::store::Medium;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use overdue::web;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -84,7 +85,21 @@ impl Server {
         Self::start_engine(Medium::memory(), ping_body_limit, |_| {}).await
     }
 
+    /// A server that speaks TLS, agreed on by this.
+    pub async fn start_encrypted(tls: http::Tls, change: impl FnOnce(&mut http::Config)) -> Self {
+        Self::start_listening(Medium::memory(), 1_000_000, Some(Arc::new(tls)), change).await
+    }
+
     async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::Config)) -> Self {
+        Self::start_listening(medium, ping_body_limit, None, change).await
+    }
+
+    async fn start_listening(
+        medium: Medium,
+        ping_body_limit: usize,
+        tls: Option<Arc<http::Tls>>,
+        change: impl FnOnce(&mut http::Config),
+    ) -> Self {
         let clock = ManualClock::at(START);
         let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = ping_body_limit).unwrap();
         let writer = std::thread::spawn(|| writer.run());
@@ -95,7 +110,7 @@ impl Server {
         change(&mut config);
         let base = config.base_url.as_str().to_owned();
         let (stop, stopped) = watch::channel(false);
-        let door = tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, Default::default(), stopped));
+        let door = tokio::spawn(http::Server::new(handle.clone(), blocking(), config).serve(listener, tls, Default::default(), stopped));
         let main = project(&handle, "main").await;
         Self { clock, handle, base, main, address, stop, door, writer: Some(writer) }
     }
@@ -188,7 +203,16 @@ pub fn blocking() -> Arc<BlockingThreads> {
 pub fn door_config(base_url: &str) -> http::Config {
     let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let (api_rate, connections_per_address) = (http::ApiRate::UNLIMITED, usize::MAX);
-    http::Config { base_url: base_url.parse().unwrap(), trusted_proxies, api_rate, connections_per_address }
+    let web = web::Config::new(web::Auth::None);
+    http::Config {
+        base_url: base_url.parse().unwrap(),
+        trusted_proxies,
+        api_rate,
+        web,
+        connections_per_address,
+        access_log: false,
+        metrics_token: None,
+    }
 }
 
 /// Makes a project with one key of each access.
@@ -207,7 +231,7 @@ pub async fn project(handle: &Handle, name: &str) -> Project {
 }
 
 /// Reads one answer up to the end of the connection.
-pub async fn answer(mut stream: TcpStream) -> Answer {
+pub async fn answer(mut stream: impl AsyncRead + Unpin) -> Answer {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     parse(&bytes)

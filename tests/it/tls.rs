@@ -1,0 +1,156 @@
+//! HTTP by TLS over real sockets: what is spoken, what is refused, and certificates that are renewed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use overdue::certificate::{Certificate, Reread};
+use overdue::connection_threads::ConnectionThreads;
+use overdue::http::{self, Tls};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ClientConfig, DEFAULT_VERSIONS};
+
+use crate::support::certificates::{Authority, put};
+use crate::support::server::{Answer, Server, answer};
+
+const NAME: &str = "checks.example.org";
+
+fn certificate(authority: &Authority, directory: &Path) -> Certificate {
+    let [chain, key] = authority.write(NAME, directory);
+    Certificate::read(&chain, &key, http::PROTOCOLS).unwrap()
+}
+
+/// A server that shows this, without threads of its own.
+async fn serve(certificate: &Certificate) -> Server {
+    Server::start_encrypted(Tls::new(certificate.clone(), ConnectionThreads::default()), |config| config.trusted_proxies = Vec::new()).await
+}
+
+async fn agree(server: &Server, config: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(NAME).unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, server.connect().await).await
+}
+
+/// Sends a request on a connection of its own.
+async fn ask(server: &Server, authority: &Authority, head: &str, body: &[u8]) -> Answer {
+    let mut stream = agree(server, authority.client(DEFAULT_VERSIONS)).await.unwrap();
+    let head = format!("{head}\r\nHost: test\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
+    answer(stream).await
+}
+
+#[tokio::test]
+async fn requests_travel_encrypted() {
+    let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let server = serve(&certificate(&authority, directory.path())).await;
+    // More than what is encrypted and not sent may be.
+    let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
+    let made = ask(&server, &authority, &format!("POST /ping/{}/backup?create=1 HTTP/1.1", server.main.ping), &body).await;
+    assert_eq!((made.status, made.text()), (201, "Created"));
+    let uuid = server.handle.state().checks_of(server.main.id).next().unwrap().uuid;
+    let key = format!("HTTP/1.1\r\nX-Api-Key: {}", server.main.rw);
+    let stored = ask(&server, &authority, &format!("GET /api/v3/checks/{uuid}/pings/1/body {key}"), b"").await;
+    assert!(stored.body == body, "{} bytes", stored.body.len());
+    let pings = ask(&server, &authority, &format!("GET /api/v3/checks/{uuid}/pings/ {key}"), b"").await.json();
+    assert_eq!((&pings["pings"][0]["scheme"], &pings["pings"][0]["remote_addr"]), (&"https".into(), &"127.0.0.1".into()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_stays_open_and_speaks_what_was_agreed_on() {
+    let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let server = serve(&certificate(&authority, directory.path())).await;
+    for version in [&TLS12, &TLS13] {
+        let mut config = authority.client(&[version]);
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
+        let mut stream = agree(&server, config).await.unwrap();
+        let agreed = stream.get_ref().1;
+        assert_eq!((agreed.alpn_protocol(), agreed.protocol_version()), (Some(&b"http/1.1"[..]), Some(version.version)));
+        for _ in 0..3 {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\r\n\r\nOK") {
+                assert!(stream.read_buf(&mut answer).await.unwrap() > 0);
+            }
+        }
+        // Whoever ends it in order is told the same.
+        stream.shutdown().await.unwrap();
+        assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    }
+    let mut only = authority.client(DEFAULT_VERSIONS);
+    only.alpn_protocols = vec![b"h2".to_vec()];
+    assert!(agree(&server, only).await.is_err(), "HTTP/2 is not spoken");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
+    let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let server = serve(&certificate(&authority, directory.path())).await;
+    let refused = server.get(&format!("/ping/{}/backup?create=1", server.main.ping)).await;
+    assert_eq!((refused.status, refused.text()), (400, "this address takes https:// URLs only"));
+    let refused = server.api("GET", "/checks/", "").await;
+    assert_eq!((refused.status, refused.json()["error"].as_str()), (400, Some("this address takes https:// URLs only")));
+    assert_eq!(server.handle.state().checks_of(server.main.id).count(), 0);
+    assert_eq!((server.get("/healthz").await.status, server.get("/").await.status), (200, 400));
+    // What begins like TLS and is none ends the connection.
+    let mut stream = server.connect().await;
+    stream.write_all(b"\x16\x03\x01\x00\x05hello").await.unwrap();
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn connections_that_have_not_agreed_count_for_their_address() {
+    let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let tls = Tls::new(certificate(&authority, directory.path()), ConnectionThreads::default());
+    let server = Server::start_encrypted(tls, |config| (config.trusted_proxies, config.connections_per_address) = (Vec::new(), 2)).await;
+    let held = [server.connect().await, server.connect().await];
+    assert_eq!(server.get("/healthz").await.status, 503);
+    drop(held);
+    while server.get("/healthz").await.status != 200 {}
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
+    let (directory, old, new) = (tempfile::tempdir().unwrap(), Authority::new(), Authority::new());
+    let certificate = certificate(&old, directory.path());
+    let server = serve(&certificate).await;
+    let is_shown = async |authority: &Authority| agree(&server, authority.client(DEFAULT_VERSIONS)).await.is_ok();
+    assert_eq!(certificate.reread(false), Reread::Unchanged);
+    assert_eq!(certificate.reread(true), Reread::Taken);
+    let mut kept = agree(&server, old.client(DEFAULT_VERSIONS)).await.unwrap();
+
+    new.write(NAME, directory.path());
+    assert!(is_shown(&old).await, "nobody has looked yet");
+    assert_eq!(certificate.reread(false), Reread::Taken);
+    assert_eq!((is_shown(&old).await, is_shown(&new).await), (false, true));
+
+    let [chain, key] = ["server.pem", "server.key"].map(|file| directory.path().join(file));
+    let good = std::fs::read_to_string(&chain).unwrap();
+    put(&chain, &good[..good.len() / 2]);
+    for again in [false, true] {
+        assert!(matches!(certificate.reread(again), Reread::Kept(error) if error.to_string().contains("server.pem")));
+    }
+    assert_eq!(certificate.reread(false), Reread::Unchanged, "it is told once");
+    std::fs::remove_file(&key).unwrap();
+    assert!(matches!(certificate.reread(false), Reread::Kept(_)));
+    // The certificate of a pair comes first, and its key later.
+    let renewed = tempfile::tempdir().unwrap();
+    let [other_chain, other_key] = old.write(NAME, renewed.path());
+    put(&chain, &std::fs::read_to_string(other_chain).unwrap());
+    assert!(matches!(certificate.reread(false), Reread::Kept(_)));
+    assert!(is_shown(&new).await);
+    put(&key, &std::fs::read_to_string(other_key).unwrap());
+    assert_eq!(certificate.reread(false), Reread::Taken);
+    assert_eq!((is_shown(&old).await, is_shown(&new).await), (true, false));
+
+    // Connections that are open go on.
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(answer(kept).await.status, 200);
+    server.stop().await;
+}

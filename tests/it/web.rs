@@ -1,0 +1,62 @@
+//! The dashboard over the wire.
+
+mod browser;
+mod budget;
+mod bulk;
+mod check;
+mod integrations;
+mod list;
+mod live;
+mod people;
+mod road;
+mod second_factor;
+mod sign_in;
+
+use crate::support::server::{Answer, Server};
+
+const HOST: (&str, &str) = ("Host", "localhost");
+
+/// A request of a browser that has the page of this server open.
+async fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\n");
+    let has_host = headers.iter().any(|(name, _)| *name == "Host");
+    for (name, value) in (!has_host).then_some(&HOST).into_iter().chain(headers) {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str("Content-Length: 0\r\n\r\n");
+    server.raw(head.as_bytes()).await
+}
+
+fn project_uuid(server: &Server) -> String {
+    server.handle.state().project(server.main.id).unwrap().project.uuid.to_string()
+}
+
+/// Makes a channel; its UUID.
+async fn channel(server: &Server) -> String {
+    let webhook = r#"{"kind":"webhook","name":"hook <1>","settings":{"down-url":"http://127.0.0.1:1/","secret":"abc-hidden"}}"#;
+    let made = server.own("POST", "/channels", webhook).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    made.json()["id"].as_str().unwrap().to_owned()
+}
+
+/// Sends a form as a page of the server does.
+async fn post(server: &Server, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let body: Vec<_> = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+    let body = body.join("&");
+    let mut head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in [("Sec-Fetch-Site", "same-origin"), ("Content-Type", "application/x-www-form-urlencoded")] {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    server.raw(format!("{head}\r\n{body}").as_bytes()).await
+}
+
+/// The text of a page without its tags, blanks run together.
+fn words(html: &str) -> String {
+    let mut text = String::new();
+    for part in html.split('<') {
+        text.push_str(part.split_once('>').map_or("", |(_, text)| text));
+        text.push(' ');
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

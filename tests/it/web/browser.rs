@@ -1,0 +1,86 @@
+//! A browser, as far as pages notice: it keeps its cookie and says where its forms come from. And the people who use it.
+
+use std::sync::LazyLock;
+
+use overdue::domain::user::{Grant, Password, PasswordHash, User, UserName};
+use overdue::manage::user;
+use overdue::password;
+use overdue::web::Auth;
+
+use crate::support::server::{Answer, Server};
+
+/// The password of everybody.
+pub(super) const PASSWORD: &str = "correct horse";
+
+/// A browser of a server: it keeps its cookie and says what browsers say.
+pub(super) struct Browser<'a> {
+    server: &'a Server,
+    pub(super) cookie: Option<String>,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl<'a> Browser<'a> {
+    pub(super) fn new(server: &'a Server) -> Self {
+        Self { server, cookie: None, headers: Vec::new() }
+    }
+
+    pub(super) async fn send(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Answer {
+        let encode = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let body: Vec<_> = form.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+        let body = body.join("&");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\nUser-Agent: Browser\r\n");
+        if !self.headers.iter().any(|(name, _)| name == "Host") {
+            head.push_str("Host: localhost\r\n");
+        }
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(cookie) = &self.cookie {
+            head.push_str(&format!("Cookie: {cookie}\r\n"));
+        }
+        if method == "POST" {
+            head.push_str("Sec-Fetch-Site: same-origin\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+        }
+        let answer = self.server.raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
+        if let Some(cookie) = answer.header("Set-Cookie") {
+            let pair = cookie.split(';').next().unwrap().to_owned();
+            self.cookie = (!pair.ends_with('=')).then_some(pair);
+        }
+        answer
+    }
+
+    pub(super) async fn get(&mut self, path: &str) -> Answer {
+        self.send("GET", path, &[]).await
+    }
+
+    pub(super) async fn sign_in(&mut self, name: &str, password: &str) -> Answer {
+        self.send("POST", "/login/", &[("name", name), ("password", password)]).await
+    }
+}
+
+/// The browser of somebody who has just signed in.
+pub(super) async fn signed_in<'a>(server: &'a Server, name: &str) -> Browser<'a> {
+    let mut browser = Browser::new(server);
+    assert_eq!(browser.sign_in(name, PASSWORD).await.status, 303);
+    browser
+}
+
+/// A server that asks for passwords.
+pub(super) async fn server() -> Server {
+    Server::start_with(|config| config.web.auth = Auth::Password).await
+}
+
+/// Somebody who has the password of everybody.
+pub(super) async fn make(server: &Server, name: &str, grant: Grant) -> Box<User> {
+    // Hashed once: each takes a while.
+    static HASH: LazyLock<PasswordHash> = LazyLock::new(|| {
+        let password = Password::parse(PASSWORD, &UserName::parse("somebody").unwrap()).unwrap();
+        password::hash(&password, [7; password::SALT_LENGTH]).unwrap()
+    });
+    user::create(&server.handle, UserName::parse(name).unwrap(), Some(HASH.clone()), grant).await.unwrap()
+}
+
+/// An owner with the password of everybody.
+pub(super) async fn owner(server: &Server, name: &str) -> Box<User> {
+    make(server, name, Grant::Owner).await
+}

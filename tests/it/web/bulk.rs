@@ -1,0 +1,101 @@
+//! What is done to many checks of a list at once.
+
+use serde_json::json;
+
+use super::{browse, channel, post, project_uuid, words};
+use crate::support::server::{Answer, Server};
+
+/// A list of checks.
+struct List {
+    server: Server,
+    project: String,
+    ids: Vec<String>,
+}
+
+impl List {
+    async fn of(count: usize) -> Self {
+        let server = Server::start().await;
+        for number in 0..count {
+            server.check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
+        }
+        let project = project_uuid(&server);
+        let ids = server.handle.state().checks_of(server.main.id).map(|check| check.id.0.to_string()).collect();
+        Self { server, project, ids }
+    }
+
+    /// Presses a button for some of the checks.
+    async fn act(&self, action: &str, checks: std::ops::Range<usize>, more: &[(&str, &str)]) -> Answer {
+        let mut fields = vec![("action", action)];
+        fields.extend(self.ids[checks].iter().map(|id| ("check", id.as_str())));
+        fields.extend(more);
+        post(&self.server, &format!("/projects/{}/checks/bulk/", self.project), &fields).await
+    }
+
+    /// What the list says after that.
+    async fn told(&self, answer: &Answer) -> String {
+        assert_eq!(answer.status, 303, "{answer:?}");
+        let list = browse(&self.server, "GET", answer.header("Location").unwrap(), &[]).await;
+        words(list.text())
+    }
+
+    async fn checks(&self) -> Vec<serde_json::Value> {
+        self.server.api("GET", "/checks/", "").await.json()["checks"].as_array().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn many_are_changed_by_one_press_of_a_button() {
+    let list = List::of(12).await;
+    let count = |checks: &[serde_json::Value], field: &str, value: &str| {
+        checks.iter().filter(|check| check[field].as_str().is_some_and(|own| own.split([' ', ',']).any(|one| one == value))).count()
+    };
+    assert!(list.told(&list.act("pause", 0..11, &[]).await).await.contains("11 changed."));
+    assert_eq!(count(&list.checks().await, "status", "paused"), 11);
+    assert!(list.told(&list.act("pause", 8..12, &[]).await).await.contains("1 changed, 3 were so already."));
+    assert!(list.told(&list.act("resume", 0..12, &[]).await).await.contains("12 changed."));
+    assert!(list.told(&list.act("resume", 0..1, &[]).await).await.contains("0 changed, 1 was so already."));
+    assert!(list.told(&list.act("add-tag", 0..3, &[("new_tag", "nas")]).await).await.contains("3 changed."));
+    assert_eq!(count(&list.checks().await, "tags", "nas"), 3);
+    assert!(list.told(&list.act("remove-tag", 0..12, &[("new_tag", "nas")]).await).await.contains("3 changed, 9 were so already."));
+    assert_eq!((count(&list.checks().await, "tags", "nas"), count(&list.checks().await, "tags", "even")), (0, 6));
+    let channel = channel(&list.server).await;
+    assert!(list.told(&list.act("assign", 0..5, &[("channel", &channel)]).await).await.contains("5 changed."));
+    assert_eq!(count(&list.checks().await, "channels", &channel), 5);
+    // All that match, and the filter stays.
+    let filtered = list.act("pause", 0..0, &[("all", "1"), ("tag", "odd")]).await;
+    assert!(filtered.header("Location").unwrap().contains("?tag=odd&m=bulk&changed=6"), "{filtered:?}");
+    for (action, more) in [("fly", &[][..]), ("add-tag", &[("new_tag", "two words")]), ("assign", &[("channel", "none")])] {
+        assert_eq!(list.act(action, 0..1, more).await.status, 400, "{action}");
+    }
+    assert_eq!(list.act("pause", 0..0, &[]).await.status, 400, "none was chosen");
+    list.server.stop().await;
+}
+
+#[tokio::test]
+async fn many_are_deleted_only_if_their_number_is_typed() {
+    let list = List::of(4).await;
+    let asked = list.act("delete", 0..3, &[]).await;
+    assert_eq!(asked.status, 200, "{asked:?}");
+    assert!(words(asked.text()).contains("Delete 3 checks?") && asked.text().contains("<bdi>job 2</bdi>"), "{}", asked.text());
+    assert_eq!(list.act("delete", 0..3, &[("confirm", "delete 4")]).await.status, 422);
+    assert_eq!(list.checks().await.len(), 4);
+    let done = list.act("delete", 0..3, &[("confirm", "delete 3")]).await;
+    assert!(list.told(&done).await.contains("3 changed."));
+    assert_eq!(list.checks().await.len(), 1);
+    assert!(list.told(&list.act("pause", 0..4, &[]).await).await.contains("1 changed, 3 were deleted meanwhile."));
+    list.server.stop().await;
+}
+
+#[tokio::test]
+async fn checks_of_another_project_are_left_alone() {
+    let list = List::of(1).await;
+    let other = crate::support::server::project(&list.server.handle, "other").await;
+    let made = list.server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"{}").await;
+    assert_eq!(made.status, 201);
+    let foreign = list.server.handle.state().checks_of(other.id).map(|check| check.id.0.to_string()).next().unwrap();
+    let answer = list.act("pause", 0..0, &[("check", &foreign)]).await;
+    assert!(list.told(&answer).await.contains("0 changed, 1 was deleted meanwhile."));
+    let after = list.server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"").await.json();
+    assert_eq!(after["checks"][0]["status"], "new");
+    list.server.stop().await;
+}

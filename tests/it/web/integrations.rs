@@ -1,0 +1,100 @@
+//! The pages of integrations.
+
+use std::time::Duration;
+
+use overdue::engine::Tried;
+use serde_json::{Value, json};
+
+use super::{browse, channel, post, project_uuid, words};
+use crate::support::server::Server;
+
+async fn channels(server: &Server) -> Vec<Value> {
+    server.own("GET", "/channels", "").await.json()["channels"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_channel_is_made_of_the_fields_of_its_kind() {
+    let server = Server::start().await;
+    for tags in ["nas", "nas prod", ""] {
+        server.check(json!({ "tags": tags })).await;
+    }
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let empty = browse(&server, "GET", &list, &[]).await;
+    assert!(words(empty.text()).contains("Nobody is told."), "{empty:?}");
+    assert!(empty.text().contains("/integrations/add/ntfy/") && !empty.text().contains("/add/shell/"), "pages make no commands");
+    assert_eq!(browse(&server, "GET", &format!("{list}add/shell/"), &[]).await.status, 404);
+    let add = format!("{list}add/webhook/");
+    let form = browse(&server, "GET", &add, &[]).await;
+    assert!(form.text().contains("name=\"header.NAME\"") && !form.text().contains("tls-pin"), "{form:?}");
+    let fields = [
+        ("name", "hook"),
+        ("up-url", "https://h.test/up"),
+        ("header.NAME", "Authorization: Bearer hidden"),
+        ("checks", "tag"),
+        ("tag", "nas"),
+    ];
+    let wrong: Vec<_> = fields.iter().copied().filter(|(name, _)| *name != "up-url").collect();
+    let refused = post(&server, &add, &wrong).await;
+    assert!(refused.status == 422 && words(refused.text()).contains("there is no URL"), "{refused:?}");
+    assert!(refused.text().contains("value=\"hook\""));
+    assert_eq!(post(&server, &add, &fields).await.header("Location"), Some(format!("{list}?m=integration-made").as_str()));
+    let made = channels(&server).await;
+    assert_eq!((made.len(), &made[0]["operator"], &made[0]["settings"]["up-url"]), (1, &json!(false), &json!("https://h.test/up")));
+    let shown = words(browse(&server, "GET", &list, &[]).await.text());
+    assert!(shown.contains("hook Webhook https://h.test/up 2 of 3 checks Nothing sent yet"), "{shown}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn secrets_are_kept_shown_to_nobody_and_sent_to_no_other_server() {
+    let server = Server::start().await;
+    let uuid = channel(&server).await;
+    let edit = format!("/integrations/{uuid}/edit/");
+    let form = browse(&server, "GET", &edit, &[]).await;
+    assert!(form.text().contains("placeholder=\"unchanged\"") && !form.text().contains("abc-hidden"), "{form:?}");
+    let (same, other) = ([("name", "new name"), ("down-url", "http://127.0.0.1:1/x")], [("name", "x"), ("down-url", "http://other.test/")]);
+    assert_eq!(post(&server, &edit, &same).await.status, 303);
+    let stored = |server: &Server| {
+        let state = server.handle.state();
+        let channels = &state.project(server.main.id).unwrap().channels;
+        channels.values().next().unwrap().settings.get("secret").map(str::to_owned)
+    };
+    assert_eq!(stored(&server).as_deref(), Some("abc-hidden"));
+    let refused = post(&server, &edit, &other).await;
+    assert!(refused.status == 422 && words(refused.text()).contains("names another server"), "{refused:?}");
+    assert!(!refused.text().contains("abc-hidden"));
+    assert_eq!(post(&server, &edit, &[("down-url", "http://127.0.0.1:1/"), ("remove", "secret")]).await.status, 303);
+    assert_eq!(stored(&server), None);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_says_word_for_word_what_has_come_of_it() {
+    let server = Server::start().await;
+    let uuid = channel(&server).await;
+    server.answer_tests(Tried { took: Duration::from_millis(240), status: 500, failed: Some("500 <Internal> Server Error".into()) });
+    let tested = post(&server, &format!("/integrations/{uuid}/test/"), &[]).await;
+    assert_eq!(tested.status, 200, "{tested:?}");
+    assert!(tested.text().contains("Not delivered: 500 &#60;Internal&#62; Server Error"), "{tested:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn checks_are_assigned_and_the_channel_removed() {
+    let server = Server::start().await;
+    let (one, _) = (server.check(json!({ "tags": "nas" })).await, server.check(json!({})).await);
+    let uuid = channel(&server).await;
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    for (choice, tag, shown) in [("all", "", "2 of 2 checks"), ("tag", "nas", "1 of 2 checks"), ("none", "", "0 of 2 checks")] {
+        let fields = [("checks", choice), ("tag", tag)];
+        assert_eq!(post(&server, &format!("/integrations/{uuid}/checks/"), &fields).await.status, 303);
+        assert!(words(browse(&server, "GET", &list, &[]).await.text()).contains(shown), "{choice}");
+    }
+    assert_eq!(post(&server, &format!("/integrations/{uuid}/checks/"), &[]).await.status, 400);
+    assert!(words(browse(&server, "GET", &format!("/integrations/{uuid}/remove/"), &[]).await.text()).contains("Delete this integration?"));
+    assert_eq!(channels(&server).await.len(), 1);
+    assert_eq!(post(&server, &format!("/integrations/{uuid}/remove/"), &[]).await.status, 303);
+    assert_eq!(channels(&server).await.len(), 0);
+    assert_eq!(one["channels"], "");
+    server.stop().await;
+}

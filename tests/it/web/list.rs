@@ -1,0 +1,100 @@
+//! The list of checks: what it shows of which checks, and how its links lead on.
+
+use serde_json::json;
+
+use super::{browse, project_uuid};
+use crate::support::server::Server;
+
+/// The names in the rows of a list, in order.
+fn names(page: &str) -> Vec<String> {
+    let rows = page.split("class=\"name\"").skip(1);
+    rows.map(|row| row.split("<bdi>").nth(1).unwrap().split("</bdi>").next().unwrap().to_owned()).collect()
+}
+
+async fn list(server: &Server, query: &str) -> String {
+    let answer = browse(server, "GET", &format!("/projects/{}/checks/{query}", project_uuid(server)), &[]).await;
+    assert_eq!(answer.status, 200, "{query}: {answer:?}");
+    answer.text().to_owned()
+}
+
+async fn make(server: &Server, name: &str, tags: &str, ends: &[&str]) {
+    let check = server.check(json!({ "name": name, "tags": tags, "timeout": 3600, "grace": 600 })).await;
+    let url = check["ping_url"].as_str().unwrap().replace(&server.base, "");
+    for end in ends {
+        assert_eq!(server.get(&format!("{url}{end}")).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn the_most_urgent_come_first_and_tiles_count_them() {
+    let server = Server::start().await;
+    for (name, tags, ends) in [
+        ("up", "", &[""][..]),
+        ("new", "", &[]),
+        ("failed 10", "nas", &["/fail"]),
+        ("failed 9", "nas prod", &["/fail"]),
+        ("runs", "", &["", "/start"]),
+    ] {
+        make(&server, name, tags, ends).await;
+    }
+    let page = list(&server, "").await;
+    assert_eq!(names(&page), ["failed 9", "failed 10", "runs", "up", "new"]);
+    assert!(page.contains("<title>2 down – Checks – main – overdue</title>") && page.contains("favicon-down.svg"), "{page}");
+    for (query, found) in [
+        ("?status=down", &["failed 9", "failed 10"][..]),
+        ("?status=down&tag=prod", &["failed 9"]),
+        ("?status=up", &["runs", "up"]),
+        ("?q=FAIL+prod", &["failed 9"]),
+        ("?sort=-name", &["up", "runs", "new", "failed 10", "failed 9"]),
+        ("?sort=created", &["up", "new", "failed 10", "failed 9", "runs"]),
+        ("?q=nothing", &[]),
+    ] {
+        assert_eq!(names(&list(&server, query).await), found, "{query}");
+    }
+    assert!(list(&server, "?q=nothing").await.contains("Nothing matches."));
+    // An hour later what was up is late, then down.
+    server.clock.advance_secs(3601);
+    assert!(list(&server, "?q=up").await.contains("data-status=\"late\"><span class=\"word\">Late"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn long_lists_have_pages_and_scripts_get_rows_alone() {
+    let server = Server::start().await;
+    for number in 0..101 {
+        make(&server, &format!("job {number}"), "", &[]).await;
+    }
+    let first = list(&server, "?rows=100").await;
+    assert!(first.contains("1–100 of 101") && first.contains("?rows=100&#38;page=2"), "{first}");
+    let second = list(&server, "?rows=100&page=2").await;
+    assert_eq!((names(&second), names(&list(&server, "?rows=100&page=3").await)), (vec!["job 100".to_owned()], vec![]));
+    let path = format!("/projects/{}/checks/?q=job+7", project_uuid(&server));
+    let rows = browse(&server, "GET", &path, &[("X-Fragment", "list")]).await;
+    assert!(rows.header("Vary").unwrap().contains("X-Fragment"));
+    assert!(!rows.text().contains("<html") && names(rows.text()).len() == 19, "{rows:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_has_no_check_is_shown_how_to_make_one() {
+    let server = Server::start().await;
+    let page = list(&server, "").await;
+    let url = page.split('"').find(|part| part.contains("create=1")).unwrap().replace(&server.base, "");
+    assert_eq!(server.get(&url).await.status, 201, "{url}");
+    assert_eq!(names(&list(&server, "").await), ["my-first-check"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn it_says_that_nobody_is_told() {
+    let server = Server::start().await;
+    server.check(json!({ "name": "one" })).await;
+    assert!(list(&server, "").await.contains("Nobody is told."));
+    let channel = server.own("POST", "/channels", r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#).await;
+    assert_eq!(channel.status, 201, "{channel:?}");
+    server.check(json!({ "name": "two", "channels": "*" })).await;
+    let page = list(&server, "").await;
+    assert!(page.contains("1 check tells nobody when down.") && page.contains("alerts=none"), "{page}");
+    assert_eq!(names(&list(&server, "?alerts=none").await), ["one"]);
+    server.stop().await;
+}

@@ -1,0 +1,150 @@
+//! Configuration as files at the command line, with and without a server.
+
+use std::path::Path;
+
+use crate::process::{Done, Server, admin, overdue, run, workplace};
+
+const FILE: &str = r#"version = 1
+source = "homelab"
+[project.Home]
+ping-log-limit = 200
+[project.Home.channel.phone]
+kind = "telegram"
+chat = "1"
+token = { env = "TOKEN" }
+[project.Home.check.backup]
+schedule = "30 3 * * *"
+channels = ["phone"]
+[project.Home.check.router]
+uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"
+every = "5m"
+[user.ann]
+owner = true
+"#;
+
+fn with(data: &Path, words: &[&str]) -> Done {
+    run(overdue(words).arg("--data").arg(data).env("TOKEN", "12345:secret"))
+}
+
+fn road(data: &Path, directory: &Path, base: &str) {
+    let file = directory.join("home.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, FILE).unwrap();
+    let done = with(data, &["apply", path]);
+    assert_eq!((done.status, done.err.as_str()), (0, ""), "{}", done.out);
+    assert!(done.out.starts_with("project Home\n  + project") && done.out.trim_end().ends_with("5 added"), "{}", done.out);
+    assert!(done.out.contains("chooses a password at ") && done.out.contains("/invite/") && !done.out.contains("12345"), "{}", done.out);
+    let url = format!("{base}/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f");
+    assert_eq!(done.out.contains(&url), !base.is_empty(), "{}", done.out);
+    for (words, status, out) in [
+        (&["diff", path][..], 0, "nothing to do\n"),
+        (&["apply", path], 0, "nothing was to be done\n"),
+        (&["diff", path, "--json"], 0, "{\"changes\":[],\"counts\":{\"add\":0,\"adopt\":0,\"change\":0,\"delete\":0,\"leave\":0}}\n"),
+        (&["apply", "--check", path], 0, ""),
+    ] {
+        let done = with(data, words);
+        assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (status, out, ""), "{words:?}");
+    }
+    std::fs::write(&file, FILE.replace("5m", "10m").replace("[project.Home.check.backup]", "[project.Home.check.other]")).unwrap();
+    let done = with(data, &["diff", path]);
+    assert_eq!((done.status, done.err.as_str()), (3, ""), "{}", done.out);
+    for line in [
+        "  + check other   schedule 30 3 * * *, channels [phone]",
+        "  ~ check router  every  5m → 10m",
+        "  ? check backup  is no longer declared: it stays, --prune would delete it",
+        "1 to change, 1 to add, 1 left over",
+    ] {
+        assert!(done.out.lines().any(|found| found == line), "{line:?} is not in:\n{}", done.out);
+    }
+    let done = with(data, &["apply", path, "--prune"]);
+    assert!(done.status == 0 && done.out.contains("  - check backup\n") && done.out.contains("1 deleted"), "{}{}", done.out, done.err);
+    // What is wrong is told with its place, and what cannot be as well.
+    std::fs::write(&file, FILE.replace("30 3", "30 25")).unwrap();
+    let done = with(data, &["apply", path]);
+    assert!(done.status == 2 && done.err.starts_with(&format!("{path}:10:12: project.Home.check.backup.schedule: ")), "{}", done.err);
+    assert!(done.err.contains("\n  schedule = \"30 25 * * *\"\n             ^"), "{}", done.err);
+    std::fs::write(&file, FILE.replace("[\"phone\"]", "[\"fax\"]")).unwrap();
+    let done = with(data, &["apply", path]);
+    assert!(done.status == 1 && done.err.starts_with(&format!("{path}:11:1: project.Home.check.backup.channels: ")), "{}", done.err);
+    let done = run(overdue(&["apply", path]).arg("--data").arg(data));
+    assert!(done.status == 2 && done.err.contains("the variable TOKEN is not set"), "{}", done.err);
+    // What is written is what there is.
+    let done = with(data, &["export", "--project", "Home"]);
+    assert!(done.status == 0 && done.out.contains("token = { env = \"OVERDUE_HOME_PHONE_TOKEN\" }"), "{}{}", done.out, done.err);
+    std::fs::write(&file, &done.out).unwrap();
+    let done = run(overdue(&["diff", path]).arg("--data").arg(data).env("OVERDUE_HOME_PHONE_TOKEN", "12345:secret"));
+    assert_eq!((done.status, done.out.as_str()), (0, "nothing to do\n"), "{}", done.err);
+    let secret = directory.join("secret.json");
+    admin(data, &["export", "--secrets", "--format", "json", secret.to_str().unwrap()]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&secret).unwrap().permissions());
+    assert_eq!((mode & 0o777, std::fs::read_to_string(&secret).unwrap().contains("12345:secret")), (0o600, true));
+    assert_eq!(with(data, &["diff", secret.to_str().unwrap()]).out, "nothing to do\n");
+}
+
+#[test]
+fn files_are_applied_compared_and_written_without_a_server() {
+    let (directory, data) = workplace();
+    road(&data, directory.path(), "");
+}
+
+#[test]
+fn files_are_applied_compared_and_written_with_a_server() {
+    let (directory, data) = workplace();
+    let server = Server::start(&data);
+    road(&data, directory.path(), &format!("http://{}", server.address));
+    server.stop();
+}
+
+#[test]
+fn a_server_applies_files_at_its_start_and_at_sighup() {
+    let (directory, data) = workplace();
+    let file = directory.path().join("home.toml");
+    let check = |slug: &str| format!("version = 1\nsource = \"s\"\n[project.Home.check.{slug}]\n");
+    std::fs::write(&file, check("one")).unwrap();
+    let mut server = Server::start_with(&data, &["--apply", file.to_str().unwrap(), "--apply-prune"]);
+    server.has_said("--apply: add check \"one\"");
+    let slugs = || admin(&data, &["check", "list", "--project", "Home", "--json"]);
+    assert!(slugs().contains("\"one\""));
+    std::fs::write(&file, "version = 1\nsource = \"s\"\n[project.Home.check.,]\n").unwrap();
+    server.signal("HUP");
+    server.wait_for("was not applied; the server goes on");
+    assert!(server.log.iter().any(|line| line.contains("home.toml:3:21: ")), "{}", server.log.join("\n"));
+    assert!(slugs().contains("\"one\""));
+    std::fs::write(&file, check("two")).unwrap();
+    server.signal("HUP");
+    server.wait_for("--apply: delete check \"one\"");
+    // The request comes after the transaction.
+    assert!(slugs().contains("\"two\"") && !slugs().contains("\"one\""));
+    server.stop();
+    // A wrong file stops no start.
+    std::fs::write(&file, "version = ").unwrap();
+    let mut server = Server::start_with(&data, &["--apply", file.to_str().unwrap()]);
+    server.has_said("was not applied; the server goes on");
+    assert!(slugs().contains("\"two\""));
+    server.stop();
+}
+
+#[test]
+fn jobs_are_discovered_and_their_checks_applied() {
+    let (directory, data) = workplace();
+    let (crontab, out) = (directory.path().join("crontab"), directory.path().join("out"));
+    std::fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n0 4 * * * date +%F\n").unwrap();
+    let words = ["discover", "--host", "nas", "--base-url", "https://hc.example.org", "--crontab", crontab.to_str().unwrap()];
+    let done = run(&mut overdue(&words));
+    assert_eq!((done.status, done.out.contains("[project.default.check.nas-backup]\n")), (0, true), "{}{}", done.out, done.err);
+    assert!(done.err.starts_with("overdue: by hand: ") && done.err.contains("an unescaped %"), "{}", done.err);
+    let done = run(overdue(&words).args(["--write", out.to_str().unwrap()]));
+    assert_eq!(done.status, 0, "{}", done.err);
+    let patch = std::fs::read_to_string(out.join("overdue.patch")).unwrap();
+    assert!(
+        patch.contains("+30 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null https://hc.example.org/ping/"),
+        "{patch}"
+    );
+    let file = out.join("overdue.toml");
+    let done = with(&data, &["apply", file.to_str().unwrap()]);
+    assert!(done.status == 0 && done.out.contains("+ check nas-backup"), "{}{}", done.out, done.err);
+    assert_eq!(with(&data, &["diff", file.to_str().unwrap()]).out, "nothing to do\n");
+    let listed = run(overdue(&words).arg("--json"));
+    let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!((listed["checks"][0]["line"].as_u64(), listed["skipped"][0]["by_hand"].as_bool()), (Some(1), Some(true)));
+}

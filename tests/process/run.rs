@@ -1,0 +1,347 @@
+//! `overdue run` and `overdue ping`: whatever happens to the job or to the server, the job runs as it would alone, and what can be told is.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::process::{Server, admin, overdue, run as outcome, workplace};
+use crate::receiver::{Act, Receiver, Reply, Seen};
+
+/// A server that records what it is told, and its runtime.
+struct Told {
+    runtime: tokio::runtime::Runtime,
+    receiver: Receiver,
+}
+
+impl Told {
+    fn start(acts: impl Into<Vec<Act>>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let receiver = runtime.block_on(Receiver::start(acts));
+        Self { runtime, receiver }
+    }
+
+    fn url(&self) -> String {
+        self.receiver.url("/ping/key/job?create=1")
+    }
+
+    /// What has come, once there is so much.
+    fn wait_for(&self, count: usize) -> Vec<Seen> {
+        self.runtime.block_on(self.receiver.wait_for(count))
+    }
+
+    /// The beginning and the end of one run: what follows the path of its check, and the body of the end.
+    fn run(&self) -> (String, Vec<u8>) {
+        let seen = self.wait_for(2);
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        let said = |seen: &Seen| {
+            let rest = seen.target.strip_prefix("/ping/key/job/").unwrap().split_once("?create=1&rid=").unwrap();
+            (rest.0.to_owned(), rest.1.to_owned())
+        };
+        let (start, end) = (said(&seen[0]), said(&seen[1]));
+        assert_eq!((start.0.as_str(), seen[0].body.len(), start.1.len()), ("start", 0, 36));
+        assert_eq!(start.1, end.1, "the run id");
+        (end.0, seen[1].body.clone())
+    }
+}
+
+fn ok() -> Vec<Act> {
+    vec![Act::status(200)]
+}
+
+/// `overdue run URL WORDS -- sh -c SCRIPT`, without a controlling terminal.
+fn job(url: &str, words: &[&str], script: &str) -> Command {
+    let plain = overdue(&[&["run", url], words, &["--", "sh", "-c", script]].concat());
+    let mut command = Command::new("setsid");
+    command.arg(plain.get_program()).args(plain.get_args()).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+}
+
+/// Waits until the process of this number is gone, or only its number is left.
+fn is_gone(pid: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        match std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
+            Ok(stat) if !stat.contains(") Z ") => std::thread::sleep(Duration::from_millis(20)),
+            _ => return true,
+        }
+    }
+    false
+}
+
+#[test]
+fn a_job_is_told_with_its_exit_status_and_output() {
+    let told = Told::start(ok());
+    let done = outcome(&mut job(&told.url(), &[], "echo out; echo err >&2; exit 3"));
+    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (3, "out\n", "err\n"));
+    let (status, body) = told.run();
+    assert_eq!(status, "3");
+    // The two streams go to two places here, so their order is not known.
+    assert!([&b"out\nerr\n"[..], b"err\nout\n"].contains(&&body[..]), "{body:?}");
+}
+
+#[test]
+fn streams_that_end_in_one_place_keep_their_order() {
+    let told = Told::start(ok());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let script = "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done";
+    let status = job(&told.url(), &[], script).stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+    assert!(status.success());
+    let mut out = String::new();
+    reader.read_to_string(&mut out).unwrap();
+    let wanted: String = (1..10).map(|number| format!("o{number}\ne{number}\n")).collect();
+    assert_eq!((out.as_bytes(), told.run()), (wanted.as_bytes(), ("0".into(), wanted.clone().into_bytes())));
+}
+
+#[test]
+fn a_server_of_ours_takes_it() {
+    let (_directory, data) = workplace();
+    let server = Server::start(&data);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "job"]);
+    let url = format!("http://localhost:{}/ping/{uuid}", server.address.port());
+    let command = |words: &[&str]| outcome(overdue(words).env("OVERDUE_PING_URL", &url).env("PATH", "/usr/bin:/bin"));
+    assert_eq!(command(&["run", "--no-output", "--", "echo", "secret"]).out, "secret\n");
+    assert_eq!(command(&["ping", "--action", "fail"]).status, 0);
+    let pings: serde_json::Value = serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
+    let kinds: Vec<_> = pings.as_array().unwrap().iter().map(|ping| ping["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["fail", "success", "start"], "{pings}");
+    server.stop();
+}
+
+#[test]
+fn a_job_that_dies_by_a_signal_is_a_failure() {
+    let told = Told::start(ok());
+    let done = outcome(&mut job(&told.url(), &[], "printf half; kill -KILL $$"));
+    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (137, "half", "overdue: the job was ended by signal 9\n"));
+    assert_eq!(told.run(), ("137".into(), b"half\noverdue: the job was ended by signal 9\n".to_vec()));
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_ended_with_all_its_processes() {
+    let told = Told::start(ok());
+    let done =
+        outcome(&mut job(&told.url(), &["--timeout", "1", "--kill-after", "1"], "trap '' TERM; sleep 99 & echo $!; sleep 99; sleep 99"));
+    assert_eq!((done.status, done.err.as_str()), (137, "overdue: the job was ended after 1 s\n"));
+    assert!(is_gone(&done.out), "{}", done.out);
+    assert_eq!(told.run().0, "137");
+    // One that ends well only because it was asked to has failed all the same.
+    let told = Told::start(ok());
+    let done = outcome(&mut job(&told.url(), &["--timeout", "1"], "trap 'kill $!; exit 0' TERM; sleep 99 & wait"));
+    assert_eq!((done.status, told.run().0.as_str()), (124, "124"));
+}
+
+#[test]
+fn signals_reach_the_job() {
+    for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1), ("USR1", 10)] {
+        let told = Told::start(ok());
+        let script = format!("trap 'exit $((100 + {number}))' {name}; echo ready; while :; do sleep 0.05; done");
+        let mut child = job(&told.url(), &[], &script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(child.wait().unwrap().code(), Some(100 + number), "{name}");
+        assert_eq!(told.run().0, (100 + number).to_string());
+    }
+}
+
+#[test]
+fn the_signal_that_ended_a_job_does_not_keep_its_end_from_being_told() {
+    let told = Told::start(ok());
+    // It comes after the job has ended, while its output is still open: as `^C` may, which reaches both.
+    let done = outcome(&mut job(&told.url(), &[], "(sleep 0.1; kill -TERM $PPID; sleep 0.1) & exit 3"));
+    assert_eq!((done.status, told.run().0.as_str()), (3, "3"));
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let told = Told::start(ok());
+    let plain = job(&told.url(), &[], "kill -HUP $$; echo lives");
+    let words: Vec<_> = plain.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let done = outcome(Command::new("sh").arg("-c").arg(format!("trap '' HUP; setsid {}", words.join(" "))));
+    assert_eq!((done.status, done.out.as_str()), (0, "lives\n"), "{}", done.err);
+}
+
+#[test]
+fn a_terminal_is_the_jobs_as_it_would_be_alone() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let told = Told::start(ok());
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = || File::options().read(true).write(true).open(&name).unwrap();
+    // It traps what is typed, and reads the terminal: only a process in the foreground may.
+    let script = "trap 'echo caught; exit 9' INT; read line; echo read $line; while :; do sleep 0.05; done";
+    let plain = job(&told.url(), &[], script);
+    let mut child = Command::new("setsid")
+        .arg("--ctty")
+        .args(plain.get_args())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(terminal())
+        .stdout(terminal())
+        .stderr(terminal())
+        .spawn()
+        .unwrap();
+    let mut master = File::from(master);
+    master.write_all(b"hello\n").unwrap();
+    let mut lines = BufReader::new(master.try_clone().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("read hello")));
+    master.write_all(b"\x03").unwrap();
+    assert!(lines.any(|line| line.contains("caught")));
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+    let (status, body) = told.run();
+    assert_eq!((status.as_str(), String::from_utf8(body).unwrap().as_str()), ("9", "read hello\ncaught\n"));
+}
+
+#[test]
+fn a_flood_of_output_passes_through_little_memory() {
+    let told = Told::start(ok());
+    // The memory of the program that runs the job, in kB.
+    let script = "head -c 1000000000 /dev/zero; printf '\\377end'; grep VmHWM /proc/$PPID/status >&2";
+    let done = outcome(job(&told.url(), &[], script).stdout(File::create("/dev/null").unwrap()));
+    let most: u64 = done.err.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(done.status == 0 && most < 60_000, "{}", done.err);
+    let (_, body) = told.run();
+    assert_eq!(body.len(), 100_000);
+    // It is sent as it is, text or not.
+    assert!(body.windows(4).any(|bytes| bytes == b"\xffend"));
+}
+
+#[test]
+fn the_end_of_the_output_is_cut_to_what_the_server_stores() {
+    let limit = Reply { status: 200, headers: vec![("Ping-Body-Limit", "10".into())], ..Reply::default() };
+    let told = Told::start([Act::Answer(limit)]);
+    // Long enough that the answer to the start has come.
+    outcome(&mut job(&told.url(), &[], "sleep 1; echo a long story and its end"));
+    assert_eq!(told.run(), ("0".into(), b"d its end\n".to_vec()));
+}
+
+#[test]
+fn a_job_whose_reader_is_gone_learns_it() {
+    let told = Told::start(ok());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(job(&told.url(), &[], "exec yes").stdout(writer).stderr(Stdio::null()).status().unwrap().code(), Some(141));
+}
+
+#[test]
+fn what_a_job_leaves_running_is_not_waited_for() {
+    let told = Told::start(ok());
+    let begun = Instant::now();
+    let mut child = job(&told.url(), &[], "sleep 20 & echo $!").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut left = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut left).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let _ = Command::new("sh").arg("-c").arg(format!("kill {}", left.trim())).status();
+}
+
+#[test]
+fn a_job_that_cannot_be_started_is_told_too() {
+    let told = Told::start(ok());
+    let done = outcome(overdue(&["run", &told.url(), "--", "/no/such/program"]).env("PATH", "/usr/bin:/bin"));
+    assert_eq!((done.status, done.err.contains("/no/such/program cannot be started")), (127, true), "{}", done.err);
+    assert_eq!(told.run().0, "127");
+    for words in [&["run", "--", "true"][..], &["run", "nonsense", "--", "true"], &["run", "http://127.0.0.1:9/u"]] {
+        assert_eq!(outcome(&mut overdue(words)).status, 2, "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_hangs_holds_up_nothing_for_long() {
+    let told = Told::start([Act::Silence]);
+    let begun = Instant::now();
+    let done = outcome(&mut job(&told.url(), &["--deliver-within", "1"], "exit 4"));
+    assert_eq!((done.status, done.err.as_str()), (4, "overdue: the server was not told: no answer came within 1 s\n"));
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    // Nobody has to wait for that at all.
+    let begun = Instant::now();
+    let mut child = job(&told.url(), &["--deliver-within", "600"], "echo ended").stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(Command::new("sh").arg("-c").arg(format!("kill {}", child.id())).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(0), None));
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_server_that_is_busy_is_asked_again() {
+    let told = Told::start([Act::status(503), Act::Reset, Act::status(429), Act::status(200)]);
+    assert_eq!(outcome(&mut overdue(&["ping", &told.url()])).status, 0);
+    assert_eq!(told.wait_for(4).len(), 4);
+    // What is refused for good is not.
+    let told = Told::start([Act::status(404)]);
+    let done = outcome(&mut overdue(&["ping", &told.url()]));
+    assert_eq!((done.status, done.err.as_str()), (1, "overdue: the server was not told: the answer was 404\n"));
+    assert_eq!(told.wait_for(1).len(), 1);
+}
+
+fn waiting(spool: &Path) -> usize {
+    let files = std::fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "ping")).count()
+}
+
+#[test]
+fn what_a_server_missed_is_told_by_the_next_run() {
+    let (directory, data) = workplace();
+    let spool = directory.path().join("spool");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    admin(&data, &["project", "create", "main"]);
+    let uuid = admin(&data, &["check", "create", "--project", "main", "--name", "job"]);
+    let url = format!("http://127.0.0.1:{port}/ping/{uuid}");
+    let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
+    for status in [5, 0] {
+        let done = outcome(&mut job(&url, &words, &format!("exit {status}")));
+        assert_eq!((done.status, done.err.contains("the next run tells it")), (status, true), "{}", done.err);
+    }
+    // One ping waits as well, and that is no failure.
+    let done = outcome(overdue(&["ping", &url, "--action", "log", "--body-file", "-"]).args(words).stdin(File::open("/dev/null").unwrap()));
+    assert_eq!((done.status, waiting(&spool)), (0, 3), "{}", done.err);
+
+    let listen = format!("127.0.0.1:{port}");
+    let server = Server::spawn(overdue(&["serve", "--listen", &listen]).arg("--data").arg(&data));
+    assert_eq!(outcome(&mut job(&url, &words, "exit 0")).status, 0);
+    assert_eq!(waiting(&spool), 0);
+    let pings: serde_json::Value = serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
+    let kinds: Vec<_> = pings.as_array().unwrap().iter().rev().map(|ping| ping["type"].as_str().unwrap()).collect();
+    // The beginnings of those that nobody took are not told later: they would give a wrong duration.
+    assert_eq!(kinds, ["start", "fail", "success", "log", "success"]);
+    server.stop();
+}
+
+#[test]
+fn runs_at_once_share_a_spool_and_tell_everything_once() {
+    let (directory, _) = workplace();
+    let spool = directory.path().join("spool");
+    let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "20"];
+    let away = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
+    let at_once = |command: &dyn Fn(usize) -> Command| {
+        let mut children: Vec<_> = (0..8).map(|number| command(number).stderr(Stdio::null()).spawn().unwrap()).collect();
+        children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+    };
+    let told = Told::start([Act::status(200)]);
+    at_once(&|number| {
+        let url = told.receiver.url(&format!("/ping/away/{number}")).replace(&told.receiver.address.to_string(), "127.0.0.1:9");
+        overdue(&[&["ping", &url][..], &away].concat())
+    });
+    // The port of these is that of a server that is there now.
+    for entry in std::fs::read_dir(&spool).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replace("127.0.0.1:9", &told.receiver.address.to_string())).unwrap();
+    }
+    assert_eq!(waiting(&spool), 8);
+    at_once(&|number| overdue(&[&["ping", &told.receiver.url(&format!("/ping/there/{number}"))][..], &words].concat()));
+    assert_eq!(waiting(&spool), 0);
+    let mut targets: Vec<_> = told.wait_for(16).into_iter().map(|seen| seen.target).collect();
+    // Whatever waited longer came first.
+    assert!(targets[..8].iter().all(|target| target.contains("away")), "{targets:?}");
+    targets.sort();
+    targets.dedup();
+    assert_eq!(targets.len(), 16, "{targets:?}");
+}

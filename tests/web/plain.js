@@ -1,0 +1,67 @@
+// Without script everything works: signing in, adding, editing, pausing one and many, keys, signing out. And the same by plain HTTP under a
+// name that browsers do not trust, with script.
+'use strict';
+
+exports.flags = ['--auth', 'password'];
+const PASSWORD = 'correct horse';
+
+exports.go = async ({ server, open, expect }) => {
+  const plain = await open({ javaScriptEnabled: false });
+  const sent = (page, selector, to) => Promise.all([page.waitForURL(to), page.click(selector)]);
+  await plain.goto(await server.setup());
+  await plain.fill('#name', 'ann');
+  await plain.fill('#password', PASSWORD);
+  await sent(plain, 'button.primary', /\/checks\/$/);
+  for (const name of ['one', 'two']) {
+    await plain.click('a:has-text("Add check")');
+    await plain.fill('#name', name);
+    await sent(plain, '.save button.primary', /\/details\//);
+    await plain.click('nav a:has-text("Checks")');
+  }
+  await plain.click('.row .name a:has-text("one")');
+  await sent(plain, '.actions button:has-text("Pause")', /\/details\//);
+  expect((await plain.textContent('#standing')).includes('Paused.'), 'it is not paused');
+  await plain.click('nav a:has-text("Checks")');
+  for (const box of await plain.$$('.row [name=check]')) await box.check();
+  await sent(plain, 'button[value=resume]', /\/checks\//);
+  expect((await plain.$$('.row[data-status=new]')).length === 2, 'they are not resumed');
+  await plain.check('[name=check] >> nth=0');
+  await plain.click('button[value=delete]');
+  expect((await plain.textContent('main')).includes('delete 1'), 'it does not ask');
+  await plain.click('nav a:has-text("Settings")');
+  await plain.fill('#label', 'terraform');
+  await plain.click('button:has-text("Make a key")');
+  const key = await plain.inputValue('.made input');
+  const listed = await fetch(`${server.base}/api/v3/checks/`, { headers: { 'X-Api-Key': key } });
+  expect(listed.status === 200, `the key does not work: ${listed.status}`);
+  await plain.reload();
+  expect(!(await plain.content()).includes(key), 'the key is shown again');
+  await plain.click('details.menu.end summary');
+  await sent(plain, 'button:has-text("Sign out")', /\/login\//);
+
+  // Plain HTTP, not on this machine as far as the browser knows: no clipboard, no locks, no word on where a form comes from.
+  const nas = server.base.replace('127.0.0.1', 'nas.test');
+  const page = await open({ baseURL: nas });
+  await page.goto('/');
+  expect(await page.evaluate(() => !isSecureContext && !navigator.clipboard), 'the browser trusts this name');
+  await page.fill('#name', 'ann');
+  await page.fill('#password', PASSWORD);
+  await sent(page, 'button.primary', /\/checks\/$/);
+  await page.waitForSelector('#live[data-state=on]', { timeout: 20_000 });
+  const check = await server.check({ name: 'three' }, '');
+  await page.waitForSelector(`.row[data-status=up]:has-text("three")`, { timeout: 20_000 });
+  await page.click('.row .name a:has-text("three")');
+  await sent(page, '.actions button:has-text("Pause")', /\/details\//);
+  expect((await page.textContent('#standing')).includes('Paused.'), 'it is not paused');
+  const copying = await page.$('[data-copy], [data-copy-of]');
+  if (copying) {
+    await copying.click();
+    await page.waitForSelector('#said:has-text("Copied.")', { timeout: 5000 });
+  }
+  expect(check.uuid && (await page.content()).includes(check.uuid), 'another check is shown');
+
+  // Signing out elsewhere tells the page, which keeps what it shows.
+  const own = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  await fetch(`${server.base}/logout/`, { method: 'POST', redirect: 'manual', headers: { Cookie: own, 'Sec-Fetch-Site': 'same-origin' } });
+  await page.waitForSelector('#live a:has-text("Sign in again")', { timeout: 40_000 });
+};
