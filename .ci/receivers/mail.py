@@ -1,0 +1,163 @@
+"""Mail servers: aiosmtpd, behind Postfix where that is installed and may be started, and Nodemailer's smtp-server with TLS and passwords."""
+import base64
+import email
+import email.policy
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+
+from place import Place, Server, free_port, until
+
+
+def parsed(raw):
+    """A mail as Python reads it, which has found nothing wrong with it."""
+    mail = email.message_from_bytes(raw, policy=email.policy.default)
+    assert not mail.defects and not any(part.defects for part in mail.walk()), (mail.defects, raw)
+    return mail
+
+
+class Mails:
+    """Takes every mail."""
+
+    def __init__(self):
+        from aiosmtpd.controller import Controller
+
+        self.taken = []
+        self.server = Controller(self, hostname="127.0.0.1", port=free_port())
+        self.server.start()
+        self.port = self.server.port
+
+    async def handle_DATA(self, server, session, envelope):
+        self.taken.append(parsed(envelope.content))
+        return "250 OK"
+
+    def wait_for(self, what, count):
+        until(what, lambda: len(self.taken) >= count)
+        return self.taken[count - 1]
+
+
+def may_start_postfix():
+    return shutil.which("postfix") and os.geteuid() == 0
+
+
+def postfix(place, onward):
+    """A Postfix of its own on loopback, which hands every mail on to a port. Its programs change their user, so root has to start it."""
+    port = free_port()
+    home = pathlib.Path(tempfile.mkdtemp(prefix="postfix"))
+    home.chmod(0o755)
+    for name in ("config", "queue", "data"):
+        (home / name).mkdir()
+    shutil.chown(home / "data", "postfix")
+    config = home / "config"
+    (config / "main.cf").write_text(f"""compatibility_level = 3.6
+queue_directory = {home}/queue
+data_directory = {home}/data
+maillog_file = /dev/stdout
+inet_interfaces = loopback-only
+inet_protocols = ipv4
+myhostname = relay.example.org
+mydestination =
+relayhost = [127.0.0.1]:{onward}
+smtpd_relay_restrictions = permit_mynetworks, reject
+local_recipient_maps =
+alias_maps =
+alias_database =
+""")
+    services = [(f"127.0.0.1:{port}", "inet", "n", "-", "n", "-", "-", "smtpd"), ("pickup", "unix", "n", "-", "n", "60", "1", "pickup"),
+                ("qmgr", "unix", "n", "-", "n", "300", "1", "qmgr"), ("postlog", "unix-dgram", "n", "-", "n", "-", "1", "postlogd")]
+    many = ["cleanup", "bounce", "defer bounce", "trace bounce"]
+    for words in [*many, "rewrite trivial-rewrite", "smtp", "retry error", "anvil"]:
+        name, *program = words.split()
+        most = "0" if words in many else "-"
+        services.append((name, "unix", "n" if name == "cleanup" else "-", "-", "n", "-", most, *(program or [name])))
+    (config / "master.cf").write_text("".join(" ".join(service) + "\n" for service in services))
+    place.start("postfix", "-c", config, "start-fg")
+    until("Postfix", lambda: socket.create_connection(("127.0.0.1", port)))
+
+    def stop():
+        subprocess.run(["postfix", "-c", config, "stop"], capture_output=True)
+        shutil.rmtree(home, ignore_errors=True)
+
+    return port, stop
+
+
+class Strict:
+    """Nodemailer's server, as `strict-mail.js` sets it up: one port for each way in."""
+
+    def __init__(self, place, modules):
+        import trustme
+
+        authority = trustme.CA()
+        self.authority = place.home / "authority.pem"
+        authority.cert_pem.write_to_path(self.authority)
+        shown = authority.issue_cert("localhost", "127.0.0.1")
+        key, chain = place.home / "key.pem", place.home / "chain.pem"
+        shown.private_key_pem.write_to_path(key)
+        for pem in shown.cert_chain_pems:
+            pem.write_to_path(chain, append=True)
+        self.log = place.home / "mails.jsonl"
+        script = pathlib.Path(__file__).with_name("strict-mail.js")
+        place.start("node", script, env={"NODE_PATH": str(modules)}, stdout=open(self.log, "wb"),
+                    cwd=place.home)
+        lines = until("smtp-server", self.lines)
+        self.ports = lines[0]["ports"]
+        self.passwords = place.home / "password"
+        self.passwords.write_text("correct horse\n")
+
+    def lines(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def mails(self):
+        return self.lines()[1:]
+
+    def flags(self, way, scheme, user="overdue@"):
+        words = ["--mail-server", f"{scheme}://{user}localhost:{self.ports[way]}", "--mail-from", "overdue <alerts@example.org>"]
+        return [*words, *(["--mail-password-file", self.passwords] if user else [])]
+
+
+def strict(binary, modules):
+    """TLS, passwords, and what a server refuses for now and for good."""
+    with Place("mail") as place:
+        server = Strict(place, modules)
+        overdue = Server(binary, place)
+        overdue.run("project", "create", "default")
+        for name in ("ops", "nobody", "full"):
+            overdue.channel("email", f"to={name}@example.org", name=name)
+        trusted = ["--ca-file", server.authority]
+        for way, scheme, method in [("tls", "smtps", "PLAIN"), ("starttls", "smtp", "LOGIN")]:
+            overdue.try_channel("ops", *server.flags(way, scheme), *trusted)
+            mail = server.mails()[-1]
+            assert (mail["way"], mail["secure"], mail["user"], mail["method"]) == (way, True, "overdue", method), mail
+            assert parsed(base64.b64decode(mail["raw"]))["to"] == "ops@example.org"
+        count = len(server.mails())
+        # No mail and no password goes to a server that cannot show who it is, or that offers no TLS.
+        for flags, said in [(server.flags("tls", "smtps"), "certificate"), (server.flags("starttls", "smtp"), "certificate"),
+                            ([*server.flags("bare", "smtp"), *trusted], "STARTTLS")]:
+            told = overdue.try_channel("ops", *flags, fails=True)
+            assert said.lower() in told.lower(), told
+        server.passwords.write_text("wrong\n")
+        told = overdue.try_channel("ops", *server.flags("tls", "smtps"), *trusted, fails=True)
+        assert "535" in told and "wrong" not in told, told
+        server.passwords.write_text("correct horse\n")
+        for name, code in [("nobody", "550"), ("full", "552")]:
+            told = overdue.try_channel(name, *server.flags("tls", "smtps"), *trusted, fails=True)
+            assert code in told, told
+        assert len(server.mails()) == count, server.mails()[count:]
+
+    with Place("mail") as place:
+        server = Strict(place, modules)
+        overdue = Server(binary, place, [*server.flags("tls", "smtps"), "--ca-file", server.authority]).serve()
+        # The first try is put off, the second taken; what is refused for good stays refused and is logged.
+        overdue.channel("email", "to=later@example.org", name="later")
+        overdue.channel("email", "to=full@example.org", name="full")
+        overdue.ping("job", "?create=1")
+        overdue.ping("job", "/fail")
+        mail = until("the mail after a 451", lambda: [mail for mail in server.mails() if mail["to"] == ["later@example.org"]])[0]
+        assert parsed(base64.b64decode(mail["raw"]))["subject"] == "DOWN | job"
+        failed = until("the end of what is refused", lambda: json.loads(overdue.run("deliveries", "--failed", "--json")))
+        assert "552" in json.dumps(failed[0]), failed
+    return "smtp-server: TLS, STARTTLS, AUTH PLAIN and LOGIN, 451, 535, 550, 552"
