@@ -165,21 +165,42 @@ impl Handle {
     /// Shows `visit` every check of a project, oldest first, while the writer waits for nothing that `visit` does. What is visited late
     /// may be newer than what was visited early.
     pub fn each_check(&self, project: ProjectId, mut visit: impl FnMut(Check)) {
+        let mut checks = Vec::new();
         let mut last = None;
         loop {
-            let checks = self.some_checks(project, last, VISITED_AT_ONCE);
+            self.copy_checks(project, last, VISITED_AT_ONCE, &mut checks);
             last = checks.last().map(|check| check.id);
             let more = checks.len() == VISITED_AT_ONCE;
-            checks.into_iter().for_each(&mut visit);
+            checks.drain(..).for_each(&mut visit);
             if !more {
                 return;
             }
         }
     }
 
+    /// The checks of a project, oldest first, as [`each_check`](Self::each_check) shows them; the project has about so many.
+    pub fn all_checks(&self, project: ProjectId, about: usize) -> Vec<Check> {
+        let mut checks = Vec::with_capacity(about);
+        let mut had = 0;
+        loop {
+            let last = checks.last().map(|check: &Check| check.id);
+            self.copy_checks(project, last, VISITED_AT_ONCE, &mut checks);
+            if checks.len() < had + VISITED_AT_ONCE {
+                return checks;
+            }
+            had = checks.len();
+        }
+    }
+
     /// At most so many checks of a project that are younger than this one, oldest first.
     pub fn some_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize) -> Vec<Check> {
-        self.state().checks_after(project, older).take(most).cloned().collect()
+        let mut checks = Vec::new();
+        self.copy_checks(project, older, most, &mut checks);
+        checks
+    }
+
+    fn copy_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize, to: &mut Vec<Check>) {
+        to.extend(self.state().checks_after(project, older).take(most).cloned());
     }
 
     /// The time now.

@@ -1,8 +1,8 @@
 """Lets alerts reach real receivers, and servers, schemas and clients of others that know what these expect.
 
-    python .ci/receivers BINARY [--modules NODE_MODULES] [--unpacked ROOT] [--left-out FILE]
+    python .ci/receivers BINARY [--modules NODE_MODULES] [--unpacked ROOT]
 
-What is not installed is left out, and told in a line of the file. `install` beside this says what there can be.
+What is not installed is left out, and told in a line. `install` beside this says what there can be.
 """
 import argparse
 import importlib.util
@@ -25,15 +25,12 @@ parser = argparse.ArgumentParser()
 parser.add_argument("binary")
 parser.add_argument("--modules", default="node_modules", help="where Node's packages are")
 parser.add_argument("--unpacked", default="/", help="where Debian's packages are unpacked")
-parser.add_argument("--left-out", help="a file that gets a line for whatever is left out")
 options = parser.parse_args()
 binary, modules, unpacked = (pathlib.Path(path).resolve() for path in (options.binary, options.modules, options.unpacked))
 os.environ["PATH"] += f":{unpacked / 'usr/bin'}:{unpacked / 'usr/sbin'}"
-left_out = []
 
 
 def leave_out(text):
-    left_out.append(text)
     print(f"   left out: {text}", flush=True)
 
 
@@ -142,13 +139,9 @@ def names():
     yield done.stdout.strip()
 
 
-try:
-    # While Alertmanager waits to be told again, the others have their turn.
-    shared = together()
-    next(shared)
-    for line in alone():
-        print(f"   {line}", flush=True)
-    next(shared, None)
-finally:
-    if options.left_out:
-        pathlib.Path(options.left_out).write_text("".join(f"{line}\n" for line in left_out))
+# While Alertmanager waits to be told again, the others have their turn.
+shared = together()
+next(shared)
+for line in alone():
+    print(f"   {line}", flush=True)
+next(shared, None)

@@ -90,7 +90,7 @@ class Rooted(Server):
         port = free_port()
         self.base = f"http://127.0.0.1:{port}"
         self.process = self.place.start("chroot", self.root, "/overdue", "serve", "--data", "/data", "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC")
-        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=10))
+        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
         self.api_key = self.run("key", "create", "--project", "default", "--access", "read-write")
         return self
 

@@ -25,7 +25,7 @@ def call(url, body=None, token=None, method=None):
     request.add_header("Content-Type", "application/json")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -100,7 +100,7 @@ class Server:
         self.base = f"http://127.0.0.1:{port}"
         self.place.start(self.binary, "serve", "--data", self.data, "--listen", f"127.0.0.1:{port}", "--time-zone", "UTC", *self.flags)
         # It listens before it has opened the database.
-        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=10))
+        until("overdue", lambda: urllib.request.urlopen(f"{self.base}/healthz", timeout=60))
         self.ping_key = self.run("key", "create", "--project", "default", "--access", "ping")
         self.api_key = self.run("key", "create", "--project", "default", "--access", "read-write")
         return self
@@ -121,10 +121,10 @@ class Server:
         request = urllib.request.Request(f"{self.base}{path}", method=method, data=None if body is None else json.dumps(body).encode())
         request.add_header("X-Api-Key", self.api_key)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from error
 
     def ping(self, slug, word="", body=b""):
-        urllib.request.urlopen(f"{self.base}/ping/{self.ping_key}/{slug}{word}", data=body, timeout=10).read()
+        urllib.request.urlopen(f"{self.base}/ping/{self.ping_key}/{slug}{word}", data=body, timeout=60).read()

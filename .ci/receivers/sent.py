@@ -54,7 +54,7 @@ def replay(request, url):
     """Sends it to another place; the status of the answer."""
     made = urllib.request.Request(url, data=request.body, method=request.method, headers=request.headers)
     try:
-        with urllib.request.urlopen(made, timeout=10) as answer:
+        with urllib.request.urlopen(made, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code

@@ -117,8 +117,11 @@ impl Filter {
 
     /// The checks of a project that fit, oldest first. The project has about `count`.
     fn checks(&self, handle: &Handle, project: ProjectId, count: usize) -> Vec<Check> {
-        // A list that grows leaves pieces of memory behind.
-        let mut checks = Vec::with_capacity(if *self == Self::default() { count } else { 0 });
+        if *self == Self::default() {
+            // A list that grows leaves pieces of memory behind, and copying each check twice takes a tenth of the time of a list.
+            return handle.all_checks(project, count);
+        }
+        let mut checks = Vec::new();
         // Tags are compared while nobody waits for the state.
         let mut take = |check: Check| {
             if self.tags.iter().all(|tag| tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag))) {
