@@ -81,30 +81,23 @@ impl Moment {
     fn write(self, out: &mut String, fraction: bool) {
         let (year, month, day) = civil_date(self.secs().div_euclid(86_400));
         let second = self.secs().rem_euclid(86_400);
-        let mut text = [b'0'; 19];
-        let fields = [(year, 4), (month, 2), (day, 2), (second / 3600, 2), (second / 60 % 60, 2), (second % 60, 2)];
-        let mut places = text.iter_mut();
-        for ((mut number, width), mark) in fields.into_iter().zip(*b"--T::\0") {
-            let mut divisor = 10_i64.pow(width - 1);
-            for _ in 0..width {
-                if let Some(place) = places.next() {
-                    // A digit: 0 to 9.
-                    *place += (number / divisor) as u8;
-                }
-                number %= divisor;
-                divisor = (divisor / 10).max(1);
-            }
-            if let Some(place) = places.next() {
-                *place = mark;
-            }
-        }
-        out.extend(text.iter().map(|byte| char::from(*byte)));
+        let numbers = [year / 100, year % 100, month, day, second / 3600, second / 60 % 60, second % 60];
+        let [[c1, c2], [y1, y2], [m1, m2], [d1, d2], [h1, h2], [min1, min2], [s1, s2]] = numbers.map(two_digits);
+        let text = [c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', min1, min2, b':', s1, s2];
+        // Always ASCII.
+        out.push_str(str::from_utf8(&text).unwrap_or_default());
         if fraction {
             // Writing to a String cannot fail.
             let _ = write!(out, ".{:06}", self.0.rem_euclid(MICROS));
         }
         out.push_str("+00:00");
     }
+}
+
+/// The digits of a number from 0 to 99.
+fn two_digits(number: i64) -> [u8; 2] {
+    let number = number.clamp(0, 99) as u8;
+    [b'0' + number / 10, b'0' + number % 10]
 }
 
 /// Year (0 to 9999, clamped), month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.

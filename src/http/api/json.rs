@@ -54,9 +54,9 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A number, in the form that Rust and JSON share.
-    pub(crate) fn number(&mut self, name: &str, value: impl Display) -> &mut Self {
-        self.with(name, |out| write_display(value, out))
+    /// A whole number.
+    pub(crate) fn number(&mut self, name: &str, value: impl itoa::Integer) -> &mut Self {
+        self.with(name, |out| out.push_str(itoa::Buffer::new().format(value)))
     }
 
     /// `true` or `false`.

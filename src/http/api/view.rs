@@ -127,7 +127,7 @@ impl View {
         if let Some(micros) = duration {
             // Seconds with two decimals.
             let hundredths = (micros.max(0) + MICROS / 200) / (MICROS / 100);
-            object.number("duration", format_args!("{}.{:02}", hundredths / 100, hundredths % 100));
+            object.with("duration", |out| write_display(format_args!("{}.{:02}", hundredths / 100, hundredths % 100), out));
         }
         object.plain_or_null("body_url", (ping.body_len > 0).then_some(ping.n), |n, out| {
             out.push_str(self.base_url.as_str());

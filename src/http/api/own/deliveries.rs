@@ -69,7 +69,7 @@ fn write(out: &mut String, delivery: &Delivery, state: &State) {
     object.plain_or_null("check", state.check(*check).map(|check| check.uuid), write_uuid);
     object.text("event", event.name()).text("outcome", outcome.name());
     object.plain("queued", |out| Moment::write_micros(*queued, out)).plain("finished", |out| Moment::write_micros(*finished, out));
-    object.number("attempts", attempts).with("status", |out| write_status(*status, out));
+    object.number("attempts", *attempts).with("status", |out| write_status(*status, out));
     object.with("error", |out| if reason.is_empty() { out.push_str("null") } else { write_text(out, reason) });
     object.with("told_with", |out| match told_with {
         Some(number) => write_display(number.0, out),
