@@ -5,6 +5,9 @@ const os = require('node:os');
 const path = require('node:path');
 const { execFileSync, spawn } = require('node:child_process');
 
+// What has not happened by then never will. A machine may be slow and have other things to do.
+const PATIENCE = 120_000;
+
 class Server {
   static async start(binary, flags) {
     const data = fs.mkdtempSync(path.join(os.tmpdir(), 'overdue-web-'));
@@ -79,6 +82,7 @@ class Watched {
     const context = await this.browser.newContext({ viewport: SIZES.desktop, baseURL: own, ...options });
     this.contexts.push(context);
     const page = await context.newPage();
+    context.setDefaultTimeout(PATIENCE);
     const complain = what => this.findings.push(`${page.url()}: ${what}`);
     page.on('console', message => {
       // What is not there is looked at, too.
