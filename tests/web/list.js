@@ -3,7 +3,7 @@
 
 const names = page => page.$$eval('.row[data-id] .name a bdi', names => names.map(name => name.textContent));
 const until = async (page, wanted) => page.waitForFunction(
-  wanted => [...document.querySelectorAll('.row[data-id]')].length === wanted, wanted, { timeout: 5000 });
+  wanted => document.querySelectorAll('.row[data-id]').length === wanted, wanted);
 
 exports.go = async ({ server, open, look, expect }) => {
   for (let number = 0; number < 30; number += 1) await server.check({ name: `job ${number}`, tags: number % 2 ? 'odd' : 'even' }, '');
@@ -51,7 +51,32 @@ exports.go = async ({ server, open, look, expect }) => {
   expect(await page.isVisible('#keys'), 'there is no list of keys');
   await look(page, 'keys');
   await page.keyboard.press('Escape');
+  await page.waitForSelector('#keys', { state: 'hidden' });
+
+  // The menu of a row: it stays while its row changes, and closing it leads back.
+  const row = await page.getAttribute('.row[data-id]', 'data-id');
+  const more = `.row[data-id="${row}"] [data-more]`;
+  await page.focus(more);
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement.matches('#row-menu a'));
+  await look(page, 'row-menu');
+  const name = await page.textContent(`.row[data-id="${row}"] .name bdi`);
+  const { checks } = await server.api('GET', '/checks/');
+  await server.api('POST', `/checks/${checks.find(check => check.name === name).ping_url.split('/').pop()}`, { name: `${name} renamed` });
+  await page.waitForSelector(`.row[data-id="${row}"] .name:has-text("renamed")`);
+  expect(await page.isVisible('#row-menu'), 'the menu has closed');
+  await page.keyboard.press('Escape');
+  expect(!(await page.isVisible('#row-menu')), 'the menu is still open');
+  expect(await page.evaluate(more => document.activeElement.matches(more), more), 'the focus is elsewhere after the menu');
+  await page.click(more);
+  await page.click('#row-menu [data-to=pause]');
+  await page.waitForSelector(`.row[data-id="${row}"][data-status=paused]`);
+  await page.click(more);
+  await page.waitForSelector('#row-menu [data-to=pause]:text-is("Resume")');
   expect(await page.evaluate(() => window.same), 'the page was loaded anew');
+  await Promise.all([page.waitForURL(/\/edit\//), page.click('#row-menu [data-to=edit]')]);
+  await Promise.all([page.waitForURL(/\/checks\/\?/), page.click('.trail a')]);
+  expect(new URL(page.url()).searchParams.get('tag') === 'odd', `back at another list: ${page.url()}`);
 
   // The same without script.
   const plain = await open({ javaScriptEnabled: false });
@@ -59,4 +84,9 @@ exports.go = async ({ server, open, look, expect }) => {
   await plain.fill('[type=search]', 'job 1');
   await Promise.all([plain.waitForURL(/q=job/), plain.keyboard.press('Enter')]);
   expect((await names(plain)).length === 12, `without script: ${plain.url()}`);
+  // What is done with a check leads back to the list as it was.
+  await Promise.all([plain.waitForURL(/\/details\//), plain.click('.row .name a')]);
+  await Promise.all([plain.waitForURL(/m=paused/), plain.click('.actions button:has-text("Pause")')]);
+  await Promise.all([plain.waitForURL(/\/checks\/\?q=job/), plain.click('.trail a')]);
+  expect((await names(plain)).length === 12, `back at another list: ${plain.url()}`);
 };

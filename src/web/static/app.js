@@ -34,7 +34,7 @@ if (here.searchParams.has('m')) {
 }
 
 // The way back to a list leads to the list as it was seen last.
-for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? '';
+for (const link of document.querySelectorAll('a[data-back]')) link.search = sessionStorage.getItem(link.pathname) ?? link.search;
 
 // Copying. Pages that came by plain HTTP have no clipboard: there the text is selected and the browser asked to copy it.
 export async function copy(text) {
@@ -70,13 +70,13 @@ document.addEventListener('click', async event => {
   say('Copied.');
 });
 
-// Keys. Each is a link or a function; none counts while somebody types.
+// Keys. Each is a link or a function; none counts while somebody types, or in a dialog, which has keys of its own.
 const keys = new Map();
 export const onKey = (key, act) => keys.set(key, act);
 export const typing = target => target.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]');
 let before = '';
 document.addEventListener('keydown', event => {
-  if (root.dataset.keys === 'off' || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  if (root.dataset.keys === 'off' || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || help?.open) return;
   const act = keys.get(before + event.key) ?? keys.get(event.key);
   const link = document.querySelector(`[data-key="${CSS.escape(before + event.key)}"]`);
   before = event.key === 'g' && !before ? 'g ' : '';

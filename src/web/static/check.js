@@ -2,7 +2,7 @@
 // as it is, and says how much is new.
 import { say } from './app.js';
 import { ask, onFrame, picture, seldom } from './live.js';
-import { parsed, swap } from './swap.js';
+import { parsed, swap, undisturbed } from './swap.js';
 
 const log = () => document.getElementById('log');
 const standing = () => document.getElementById('standing');
@@ -30,6 +30,7 @@ function offer(fresh) {
 const refresh = seldom(async () => {
   const html = await ask('check');
   if (html === null) return;
+  await undisturbed();
   const before = standing().dataset.status, content = parsed(html), fresh = content.querySelector('#log');
   if (isRead()) {
     fresh.remove();

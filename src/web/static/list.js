@@ -1,6 +1,6 @@
 // The list without loading its page anew: searching, filtering, sorting and paging; moving from row to row by keys.
 import { copy, onKey, say } from './app.js';
-import { part, swap } from './swap.js';
+import { part, swap, undisturbed } from './swap.js';
 
 const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
@@ -17,13 +17,16 @@ export async function show(url, remember = true) {
   const slow = setTimeout(() => line?.removeAttribute('hidden'), 150);
   try {
     const html = await part(url, 'list', mine.signal);
-    if (html === null || mine.signal.aborted) return;
+    if (html === null) return;
+    await undisturbed();
+    if (mine.signal.aborted) return;
     swap(html);
     if (remember) history.replaceState(null, '', url);
     seen();
     document.dispatchEvent(new Event('list'));
   } catch (error) {
-    if (error.name !== 'AbortError') location.assign(url);
+    // Whoever is on the way to another page is not held back.
+    if (error.name !== 'AbortError') say('Not done. Load the page again.');
   } finally {
     clearTimeout(slow);
     if (mine === asked) line?.setAttribute('hidden', '');
@@ -91,7 +94,7 @@ export async function pauseOrResume(one) {
   const answer = await fetch(url, { method: 'POST', headers: { 'X-Fragment': 'list' }, redirect: 'manual' });
   say(answer.type !== 'opaqueredirect' ? 'Not done. Load the page again.' : resumes ? 'Resumed.' : 'Paused.');
   // Where changes are shown as they happen, the row stays where it is.
-  if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href);
+  if (document.getElementById('live')?.dataset.by !== 'stream') await show(location.href, false);
 }
 export async function copyUrl(one) {
   const link = one?.querySelector('.name a');

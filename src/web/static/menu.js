@@ -20,7 +20,7 @@ export function toggle(link) {
   opener = link;
   link.setAttribute('aria-expanded', 'true');
   for (const item of menu.querySelectorAll('[data-to]')) {
-    const url = new URL(`../${item.dataset.to}/`, link.href).href;
+    const url = new URL(`../${item.dataset.to}/${link.search}`, link.href).href;
     if (item.localName === 'a') item.href = url; else if (item.type === 'submit') item.formAction = url;
     if (item.dataset.other) item.textContent = rowOf().dataset.status === 'paused' ? item.dataset.other : 'Pause';
   }
@@ -43,4 +43,11 @@ menu.addEventListener('keydown', event => {
   if (event.key === 'Escape') { event.stopPropagation(); close(true); }
 });
 menu.addEventListener('focusout', event => { if (event.relatedTarget && !menu.contains(event.relatedTarget)) close(); });
-document.addEventListener('list', () => { if (opener && !opener.isConnected) { menu.hidden = true; opener = null; } });
+// A list that was loaded anew has the same row again, or has it no more.
+document.addEventListener('list', () => {
+  if (!opener || opener.isConnected) return;
+  const again = document.querySelector(`.row[data-id="${rowOf().dataset.id}"] a[data-more]`);
+  if (!again) return close();
+  opener = again;
+  again.setAttribute('aria-expanded', 'true');
+});

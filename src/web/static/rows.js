@@ -3,7 +3,7 @@
 import { say } from './app.js';
 import { show } from './list.js';
 import { ask, onFrame, picture, seldom } from './live.js';
-import { parsed, swap } from './swap.js';
+import { parsed, swap, undisturbed } from './swap.js';
 import { moment } from './time.js';
 
 const zone = document.getElementById('live')?.dataset.zone;
@@ -120,7 +120,7 @@ function renew(one, fresh) {
   const cells = [...one.children];
   [...fresh.children].forEach((cell, at) => {
     const old = cells[at];
-    if (!old || old.isEqualNode(cell) || old.querySelector('details[open]')) return;
+    if (!old || old.isEqualNode(cell) || old.querySelector('[aria-expanded]')) return;
     const active = old.contains(document.activeElement) ? document.activeElement : null;
     const box = cell.querySelector('input[type=checkbox]');
     if (box) box.checked = old.querySelector('input[type=checkbox]')?.checked ?? false;
@@ -133,6 +133,7 @@ function renew(one, fresh) {
 const refresh = seldom(async () => {
   const html = await ask('list');
   if (html === null) return;
+  await undisturbed();
   const fresh = parsed(html), rows = list()?.querySelector('.rows'), found = [...fresh.querySelectorAll('.row[data-id]')];
   if (!rows || !list()) {
     swap(html);
@@ -161,6 +162,7 @@ const refresh = seldom(async () => {
   offer();
 }, 2);
 
+const often = seldom(refresh, 8);
 onFrame(frame => {
   if (document.getElementById('waiting')) {
     if (frame.whole || frame.edited.length) location.reload();
@@ -170,8 +172,7 @@ onFrame(frame => {
   for (const one of frame.rows ?? []) recent.set(one[0], { at: performance.now(), one });
   if (frame.rows) again();
   frame.gone?.forEach(gone);
-  if (frame.whole) refresh.often ??= seldom(refresh, 8);
-  if (frame.whole) refresh.often(1000);
+  if (frame.whole) often(1000);
   if (frame.edited?.length) refresh();
   offer();
 });

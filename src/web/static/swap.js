@@ -31,6 +31,12 @@ export function parsed(html) {
   return fresh.content;
 }
 
+// Until no dialog is open. One that closes leads back to the element that it was opened from, which has to be there.
+export const undisturbed = () => new Promise(done => {
+  const dialog = document.querySelector('dialog[open]');
+  if (dialog) dialog.addEventListener('close', done); else done();
+});
+
 export function swap(html) {
   const fresh = typeof html === 'string' ? parsed(html) : html;
   const active = document.activeElement;
