@@ -56,9 +56,11 @@ struct SessionRow {
 
 /// What is wrong with what was typed, and what it was.
 #[derive(Default)]
-struct Wrong {
-    name: Option<(String, String)>,
-    zone: Option<(String, String)>,
+struct Wrong<'f> {
+    /// What was typed about name, zone and looks.
+    typed: Option<&'f Form>,
+    name: Option<String>,
+    zone: Option<String>,
     password: Option<&'static str>,
 }
 
@@ -74,24 +76,24 @@ pub(super) fn whose(visit: &Visit) -> Result<(&Arc<User>, Option<SessionId>), Tr
     Ok((&person.user, person.session.as_ref().map(|session| session.id)))
 }
 
-fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
+fn page(visit: &Visit, wrong: Wrong<'_>) -> Result<Html, Trouble> {
     let (user, this) = whose(visit)?;
     let is_refused = wrong.name.is_some() || wrong.zone.is_some() || wrong.password.is_some();
-    let (name, name_is_wrong) = wrong.name.unzip();
-    let (zone, zone_is_wrong) = wrong.zone.unzip();
+    let own = |field: &str, stored: &str| wrong.typed.map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned());
+    let taste = wrong.typed.map_or_else(|| user.taste.clone(), |typed| taste(typed, &user.taste));
     let mut sessions: Vec<_> = visit.handle().state().users.sessions_of(user.id, visit.now).cloned().collect();
     sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.seen)));
     let account = Account {
         frame: visit.frame("Account"),
         own: visit.link(&Page::Account()),
-        name: name.unwrap_or_else(|| user.name.as_str().into()),
-        name_is_wrong,
-        zone: zone.unwrap_or_else(|| visit.viewer.zone.name().into()),
-        zone_is_wrong,
-        themes: Theme::ALL.map(|theme| (theme.name(), theme == user.taste.theme)),
-        shortcuts: user.taste.shortcuts,
-        orders: orders(user.taste.list.order),
-        sizes: ListTaste::SIZES.map(|size| (size, size == user.taste.list.rows)),
+        name: own("name", user.name.as_str()),
+        name_is_wrong: wrong.name,
+        zone: own("zone", visit.viewer.zone.name()),
+        zone_is_wrong: wrong.zone,
+        themes: Theme::ALL.map(|theme| (theme.name(), theme == taste.theme)),
+        shortcuts: taste.shortcuts,
+        orders: orders(taste.list.order),
+        sizes: ListTaste::SIZES.map(|size| (size, size == taste.list.rows)),
         totp: visit.link(&Page::AccountTotp()),
         recovery_codes: user.second.as_ref().map(|second| second.recovery.len()),
         asks_password: asks_password(visit),
@@ -117,6 +119,12 @@ fn orders(chosen: Order) -> Vec<(String, &'static str, bool)> {
     orders.extend(Some(chosen).filter(|order| order.is_reversed));
     let words = |order: Order| if order.is_reversed { "as in the list now" } else { words(order.by) };
     orders.into_iter().map(|order| (order.name(), words(order), order == chosen)).collect()
+}
+
+/// How pages are to look, as a form says it; its zone is another matter.
+fn taste(typed: &Form, before: &Taste) -> Taste {
+    let theme = Theme::parse(typed.get("theme")).unwrap_or(before.theme);
+    Taste { zone: before.zone.clone(), theme, shortcuts: typed.has("shortcuts"), list: list_taste(typed, before.list) }
 }
 
 /// How lists are to be shown, as far as a form says it.
@@ -171,21 +179,16 @@ pub(super) async fn save(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     let (user, by) = whose(visit)?;
     let (name, zone) = (typed.get("name"), typed.get("zone").trim());
     let parsed = (UserName::parse(name), Timezone::parse(zone));
-    let theme = Theme::parse(typed.get("theme")).unwrap_or(user.taste.theme);
-    let shortcuts = typed.has("shortcuts");
     let (Ok(good_name), Ok(good_zone)) = parsed else {
-        let wrong = Wrong {
-            name: parsed.0.err().map(|reason| (name.into(), reason.into())),
-            zone: parsed.1.err().map(|error| (zone.into(), error.to_string())),
-            ..Wrong::default()
-        };
+        let (name, zone) = (parsed.0.err().map(str::to_owned), parsed.1.err().map(|error| error.to_string()));
+        let wrong = Wrong { typed: Some(typed), name, zone, ..Wrong::default() };
         return Ok(page(visit, wrong)?.into());
     };
-    let taste = Taste { zone: Some(good_zone), theme, shortcuts, list: list_taste(typed, user.taste.list) };
+    let taste = Taste { zone: Some(good_zone), ..taste(typed, &user.taste) };
     let changes = UserChanges { name: Some(good_name), taste: Some(taste), ..UserChanges::default() };
     match manage::user::set(visit.handle(), user.id, changes, by).await {
         Err(error @ ManageError::User(UserRefusal::NameTaken)) => {
-            let wrong = Wrong { name: Some((name.into(), error.to_string())), ..Wrong::default() };
+            let wrong = Wrong { typed: Some(typed), name: Some(error.to_string()), ..Wrong::default() };
             Ok(page(visit, wrong)?.into())
         }
         done => done.map(|_| Done::Go(Page::Account(), Notice::of("saved"))).map_err(Trouble::from),

@@ -30,8 +30,12 @@ struct Settings {
     ping_keys: Vec<KeyRow>,
     /// A key that was just made.
     made: Option<String>,
+    /// What was typed as the label of a new key, and of a new ping key.
     label: String,
     label_is_wrong: Option<&'static str>,
+    ping_label: String,
+    ping_label_is_wrong: Option<&'static str>,
+    is_read_only: bool,
     people: Vec<PersonRow>,
     ping_log_limit: String,
     check_limit: String,
@@ -63,7 +67,7 @@ struct PersonRow {
 #[derive(Default)]
 struct Wrong {
     name: Option<(String, String)>,
-    label: Option<(String, &'static str)>,
+    label: Option<(String, Access, &'static str)>,
     limits: Option<(String, String, &'static str)>,
     delete: Option<&'static str>,
 }
@@ -84,7 +88,11 @@ fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
     let limit = project.check_limit.map(|limit| limit.to_string()).unwrap_or_default();
     let is_refused = wrong.name.is_some() || wrong.label.is_some() || wrong.limits.is_some() || wrong.delete.is_some();
     let (name, name_is_wrong) = wrong.name.unzip();
-    let (label, label_is_wrong) = wrong.label.unzip();
+    let access = wrong.label.as_ref().map(|(_, access, _)| *access);
+    let (ping, own): (Vec<_>, Vec<_>) = wrong.label.into_iter().partition(|(_, access, _)| *access == Access::Ping);
+    let of = |label: Vec<(String, Access, &'static str)>| label.into_iter().next().map(|(label, _, reason)| (label, reason)).unzip();
+    let (label, label_is_wrong): (Option<String>, _) = of(own);
+    let (ping_label, ping_label_is_wrong): (Option<String>, _) = of(ping);
     let (pings, checks, limit_is_wrong) = wrong
         .limits
         .map_or_else(|| (project.ping_log_limit.to_string(), limit, None), |(pings, checks, reason)| (pings, checks, Some(reason)));
@@ -99,6 +107,9 @@ fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
         made,
         label: label.unwrap_or_default(),
         label_is_wrong,
+        ping_label: ping_label.unwrap_or_default(),
+        ping_label_is_wrong,
+        is_read_only: access == Some(Access::ReadOnly),
         people: people(visit, project),
         ping_log_limit: pings,
         check_limit: checks,
@@ -188,7 +199,7 @@ pub(super) async fn make_key(visit: &Visit, typed: &Form) -> Result<Done, Troubl
     let access = Access::parse(typed.get("access")).ok_or_else(Trouble::nothing_here)?;
     let label = match KeyLabel::parse(label.trim()) {
         Ok(label) => label,
-        Err(reason) => return Ok(page(visit, Wrong { label: Some((label.into(), reason)), ..Wrong::default() })?.into()),
+        Err(reason) => return Ok(page(visit, Wrong { label: Some((label.into(), access, reason)), ..Wrong::default() })?.into()),
     };
     let (id, key) = manage::key::create(visit.handle(), project.id, access, label).await?;
     tracing::info!(user = visit.user_name(), address = %visit.came.client.addr, key = id.0, "made a key");
@@ -205,23 +216,34 @@ pub(super) async fn make_key(visit: &Visit, typed: &Form) -> Result<Done, Troubl
 struct Revoke {
     frame: Frame,
     key: KeyRow,
+    label: String,
+    label_is_wrong: Option<&'static str>,
     own: String,
     back: String,
 }
 
 /// What would stop without this key, and the question whether it is meant.
 pub(super) fn show_key(visit: &Visit, id: u64) -> Result<Done, Trouble> {
-    let project = visit.project()?;
-    let key = key(visit, id)?;
-    let (own, back) = (visit.link(&Page::Key(project.uuid, id)), visit.link(&Page::Settings(project.uuid)));
-    Ok(Html::of(&Revoke { frame: visit.frame("Key"), key: row(visit, &key), own, back }).into())
+    let key = row(visit, &key(visit, id)?);
+    let label = key.label.clone();
+    Ok(key_page(visit, id, key, label, None)?.into())
+}
+
+fn key_page(visit: &Visit, id: u64, key: KeyRow, label: String, label_is_wrong: Option<&'static str>) -> Result<Html, Trouble> {
+    let project = visit.project()?.uuid;
+    let (own, back) = (visit.link(&Page::Key(project, id)), visit.link(&Page::Settings(project)));
+    Ok(Html::of(&Revoke { frame: visit.frame("Key"), key, label, label_is_wrong, own, back }))
 }
 
 /// Revokes it, or calls it something else.
 pub(super) async fn post_key(visit: &Visit, id: u64, typed: &Form) -> Result<Done, Trouble> {
     let key = key(visit, id)?;
     if typed.has("label") {
-        let label = KeyLabel::parse(typed.get("label").trim()).map_err(|_| Trouble::nothing_here())?;
+        let typed = typed.get("label").trim();
+        let label = match KeyLabel::parse(typed) {
+            Ok(label) => label,
+            Err(reason) => return Ok(key_page(visit, id, row(visit, &key), typed.into(), Some(reason))?.refused().into()),
+        };
         visit.handle().call(Command::SetKey(key.id, label)).await??;
         return Ok(Done::Go(Page::Settings(visit.project()?.uuid), Notice::of("saved")));
     }

@@ -172,26 +172,33 @@ struct OneUser {
     title: String,
     name: String,
     status: &'static str,
-    is_wrong: Option<String>,
+    wrong: Wrong,
     granted: Granted,
     sessions: usize,
     made: Option<String>,
     is_oneself: bool,
     has_second_factor: bool,
     asks_password: bool,
-    delete_is_wrong: Option<&'static str>,
+}
+
+/// What is wrong with what was sent.
+#[derive(Default)]
+struct Wrong {
+    name: Option<String>,
+    /// With what they may do, or with a button.
+    grant: Option<String>,
+    delete: Option<&'static str>,
 }
 
 /// A user.
 pub(super) fn show_user(visit: &Visit, uuid: Uuid) -> Result<Done, Trouble> {
     let user = find(visit, uuid)?;
-    Ok(user_page(visit, &user, user.name.as_str(), &user.grant, (None, None)).into())
+    Ok(user_page(visit, &user, user.name.as_str(), &user.grant, Wrong::default()).into())
 }
 
-fn user_page(visit: &Visit, user: &User, name: &str, grant: &Grant, wrong: (Option<String>, Option<&'static str>)) -> Html {
+fn user_page(visit: &Visit, user: &User, name: &str, grant: &Grant, wrong: Wrong) -> Html {
     let at = Page::User(user.uuid);
-    let (is_wrong, delete_is_wrong) = wrong;
-    let is_refused = is_wrong.is_some() || delete_is_wrong.is_some();
+    let is_refused = wrong.name.is_some() || wrong.grant.is_some() || wrong.delete.is_some();
     let made = visit.site.shown_once.take(visit, &at.to_string());
     let is_secret = made.is_some();
     let one = OneUser {
@@ -200,14 +207,13 @@ fn user_page(visit: &Visit, user: &User, name: &str, grant: &Grant, wrong: (Opti
         title: user.name.as_str().into(),
         name: name.into(),
         status: status(user),
-        is_wrong,
+        wrong,
         granted: granted(visit, grant),
         sessions: visit.handle().state().users.sessions_of(user.id, visit.now).count(),
         made,
         is_oneself: visit.viewer.person.as_ref().is_some_and(|person| person.user.id == user.id),
         has_second_factor: user.second.is_some(),
         asks_password: asks_password(visit),
-        delete_is_wrong,
     };
     let html = Html::of(&one);
     let html = if is_secret { html.secret() } else { html };
@@ -222,14 +228,13 @@ fn find(visit: &Visit, uuid: Uuid) -> Result<Arc<User>, Trouble> {
 pub(super) async fn post_user(visit: &Visit, uuid: Uuid, typed: &Form) -> Result<Done, Trouble> {
     let user = find(visit, uuid)?;
     let by = visit.viewer.person.as_ref().and_then(|person| person.session.as_ref()).map(|session| session.id);
-    let refused = |reason: String| Ok(user_page(visit, &user, typed.get("name"), &user.grant, (Some(reason), None)).into());
     let at = Page::User(uuid);
     let changes = match typed.get("do") {
         "save" => {
-            let grant = chosen(visit, typed, &user.grant);
+            let grant = Some(chosen(visit, typed, &user.grant));
             match UserName::parse(typed.get("name")) {
-                Ok(name) => UserChanges { name: Some(name), grant: Some(grant), ..UserChanges::default() },
-                Err(reason) => return refused(reason.into()),
+                Ok(name) => UserChanges { name: Some(name), grant, ..UserChanges::default() },
+                Err(reason) => return Ok(refused(visit, &user, typed, Wrong { name: Some(reason.into()), ..Wrong::default() })),
             }
         }
         "disable" => UserChanges { disabled: Some(true), ..UserChanges::default() },
@@ -248,20 +253,36 @@ pub(super) async fn post_user(visit: &Visit, uuid: Uuid, typed: &Form) -> Result
         _ => return Err(Trouble::nothing_here()),
     };
     match manage::user::set(visit.handle(), user.id, changes, by).await {
-        Err(error @ ManageError::User(_)) => return refused(error.to_string()),
+        Err(error @ ManageError::User(UserRefusal::NameTaken)) => {
+            return Ok(refused(visit, &user, typed, Wrong { name: Some(error.to_string()), ..Wrong::default() }));
+        }
+        Err(error @ ManageError::User(_)) => {
+            return Ok(refused(visit, &user, typed, Wrong { grant: Some(error.to_string()), ..Wrong::default() }));
+        }
         done => done?,
     };
     told(visit, if typed.get("do") == "reset-totp" { "took the second factor of" } else { "changed" }, &user);
     Ok(Done::Go(at, Notice::of("saved")))
 }
 
+/// The page once more, with what was typed if that was about name and grant.
+fn refused(visit: &Visit, user: &User, typed: &Form, wrong: Wrong) -> Done {
+    let typed = Some(typed).filter(|typed| typed.get("do") == "save");
+    let (name, grant) = match typed {
+        Some(typed) => (typed.get("name"), chosen(visit, typed, &user.grant)),
+        None => (user.name.as_str(), user.grant.clone()),
+    };
+    user_page(visit, user, name, &grant, wrong).into()
+}
+
 async fn delete(visit: &Visit, user: &User, typed: &Form) -> Result<Done, Trouble> {
-    let refused = |reason| Ok(user_page(visit, user, user.name.as_str(), &user.grant, reason).into());
     if !is_confirmed(visit, typed.get("password")).await? {
-        return refused((None, Some("type your own password")));
+        return Ok(refused(visit, user, typed, Wrong { delete: Some("type your own password"), ..Wrong::default() }));
     }
     match manage::user::delete(visit.handle(), user.id).await {
-        Err(error @ ManageError::User(_)) => return refused((Some(error.to_string()), None)),
+        Err(error @ ManageError::User(_)) => {
+            return Ok(refused(visit, user, typed, Wrong { grant: Some(error.to_string()), ..Wrong::default() }));
+        }
         done => done?,
     }
     told(visit, "deleted", user);

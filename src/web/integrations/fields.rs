@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK, Need};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK, Need, SettingsError};
 use crate::web::visit::Query;
 
 /// How a field is filled in.
@@ -33,6 +33,22 @@ pub(super) struct Entry {
     pub(super) placeholder: String,
     /// Whether a secret is stored that may be removed.
     pub(super) is_removable: bool,
+    /// What is wrong with what was typed.
+    pub(super) wrong: Option<String>,
+}
+
+/// What is wrong with what was typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Wrong {
+    /// The key of the field, if it is one field; `name` is that of the channel.
+    pub(super) key: Option<&'static str>,
+    pub(super) text: String,
+}
+
+impl From<SettingsError> for Wrong {
+    fn from(error: SettingsError) -> Self {
+        Self { key: error.field().map(|field| field.key), text: error.problem().to_owned() }
+    }
 }
 
 const FLAG: &[&str] = &["on", "off"];
@@ -75,6 +91,7 @@ impl Entry {
             input,
             is_required: is_required && kept.is_none(),
             value,
+            wrong: None,
             is_removable: kept.is_some() && !is_required,
             placeholder: match kept {
                 Some(kept) if kept != MASK => format!("unchanged: {kept}"),
@@ -95,7 +112,7 @@ fn shown(key: &str, stored: &ChannelSettings) -> String {
 }
 
 /// The keys and values that a form gives. An empty field gives nothing; an empty secret keeps what is stored.
-pub(super) fn pairs(kind: &'static ChannelKind, stored: Option<&ChannelSettings>, form: &Query) -> Result<Vec<(String, String)>, String> {
+pub(super) fn pairs(kind: &'static ChannelKind, stored: Option<&ChannelSettings>, form: &Query) -> Result<Vec<(String, String)>, Wrong> {
     let mut pairs = Vec::new();
     let removed: BTreeSet<_> = form.all("remove").collect();
     for entry in entries(kind, stored, None).into_iter().flatten() {
@@ -104,7 +121,9 @@ pub(super) fn pairs(kind: &'static ChannelKind, stored: Option<&ChannelSettings>
             Input::Pairs => {
                 let prefix = entry.key.strip_suffix("NAME").unwrap_or_default();
                 for line in given.lines().filter(|line| !line.trim().is_empty()) {
-                    let (name, value) = line.split_once(':').ok_or_else(|| format!("{}: write each line as Name: value", entry.label))?;
+                    let (name, value) = line
+                        .split_once(':')
+                        .ok_or_else(|| Wrong { key: Some(entry.key), text: format!("{}: write each line as Name: value", entry.label) })?;
                     pairs.push((format!("{prefix}{}", name.trim()), value.trim().to_owned()));
                 }
             }
@@ -179,6 +198,22 @@ mod tests {
         let form = [("down-url", "https://h.test/"), ("header.NAME", "authorization: ***"), ("remove", "secret")];
         let left = stored.replaced(pairs(webhook, Some(&stored), &query(&form)).unwrap()).unwrap();
         assert_eq!((left.get("header.authorization"), left.get("header.x-a"), left.get("secret")), (Some("Bearer x"), None, None));
-        assert_eq!(pairs(webhook, None, &query(&[("header.NAME", "no colon")])), Err("Headers: write each line as Name: value".into()));
+        let wrong = Wrong { key: Some("header.NAME"), text: "Headers: write each line as Name: value".into() };
+        assert_eq!(pairs(webhook, None, &query(&[("header.NAME", "no colon")])), Err(wrong));
+    }
+
+    #[test]
+    fn what_is_refused_is_told_at_its_field() {
+        let ntfy = ChannelKind::named("ntfy").unwrap();
+        for (given, key) in [
+            (&[("url", "no url"), ("topic", "alerts")][..], Some("url")),
+            (&[], Some("topic")),
+            (&[("topic", "alerts"), ("nothing", "x")], None),
+        ] {
+            let error = ChannelSettings::parse(ntfy, given.iter().copied()).unwrap_err();
+            assert_eq!(Wrong::from(error.clone()).key, key, "{error}");
+        }
+        let masked = ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("down-url", "https://h.test/"), ("secret", "***")]);
+        assert_eq!(Wrong::from(masked.unwrap_err()).key, Some("secret"));
     }
 }

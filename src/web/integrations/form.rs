@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 
 use super::actions::{assigned, tested};
-use super::fields::{Entry, Input, entries, pairs};
+use super::fields::{Entry, Input, Wrong, entries, pairs};
 use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
 use crate::domain::project::{Channel, ChannelName};
 use crate::engine::command::{Command, NewChannel, Outcome, Refusal};
@@ -29,13 +29,28 @@ struct FormPage {
     own: Vec<Entry>,
     common: Vec<Entry>,
     /// What is wrong with what was sent.
-    wrong: Option<String>,
+    wrong: Option<Wrong>,
     /// Only the operator changes its settings.
     is_locked: bool,
     /// What assigns checks to it; `None`: it is made first.
     assign: Option<String>,
     is_group: bool,
     tags: Vec<String>,
+    /// Which checks were chosen for a new one, and the tag.
+    chosen: String,
+    tag: String,
+}
+
+impl FormPage {
+    /// What is wrong with the name.
+    fn wrong_name(&self) -> Option<&str> {
+        self.wrong.as_ref().filter(|wrong| wrong.key == Some("name")).map(|wrong| wrong.text.as_str())
+    }
+
+    /// Whether something is wrong among the fields that all kinds have.
+    fn is_wrong_below(&self) -> bool {
+        self.common.iter().any(|entry| entry.wrong.is_some())
+    }
 }
 
 /// Tags that the form offers.
@@ -52,11 +67,15 @@ pub(crate) fn show_edit(visit: &Visit) -> Result<Done, Trouble> {
 }
 
 /// The form, as it is or as it was filled in.
-fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<String>) -> Result<Html, Trouble> {
+fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Html, Trouble> {
     let channel = visit.channel().ok();
     let kind = kind(visit)?;
     let stored = channel.map(|channel| &channel.settings);
-    let [own, common] = entries(kind, stored, typed);
+    let [mut own, mut common] = entries(kind, stored, typed);
+    for entry in own.iter_mut().chain(&mut common) {
+        entry.wrong = wrong.as_ref().filter(|wrong| wrong.key == Some(entry.key)).map(|wrong| wrong.text.clone());
+    }
+    let choice = |name: &str| typed.map(|typed| typed.get(name).to_owned()).unwrap_or_default();
     let name = match (typed, channel) {
         (Some(typed), _) => typed.get("name").to_owned(),
         (None, Some(channel)) => channel.name.as_str().to_owned(),
@@ -83,6 +102,8 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<String>) -> Result<H
         assign: channel.map(|channel| visit.link(&Page::ChecksOfIntegration(channel.uuid))),
         is_group: kind.class == crate::domain::channel::Class::Group,
         tags: tags.into_iter().take(MOST_TAGS).collect(),
+        chosen: Some(choice("checks")).filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| "all".into()),
+        tag: choice("tag"),
     }))
 }
 
@@ -94,8 +115,13 @@ fn kind(visit: &Visit) -> Result<&'static ChannelKind, Trouble> {
     }
 }
 
+/// The name that was typed.
+fn name(fields: &Query) -> Result<ChannelName, Wrong> {
+    ChannelName::parse(fields.get("name").trim()).map_err(|text| Wrong { key: Some("name"), text: text.to_string() })
+}
+
 /// The form once more, with what is wrong.
-async fn again(visit: Visit, form: Form, wrong: String) -> Result<Done, Trouble> {
+async fn again(visit: Visit, form: Form, wrong: Wrong) -> Result<Done, Trouble> {
     let site = Arc::clone(&visit.site);
     let html = site.outgoing.run(move || page(&visit, Some(form.fields()), Some(wrong))).await??;
     Ok(html.refused().into())
@@ -105,10 +131,10 @@ async fn again(visit: Visit, form: Form, wrong: String) -> Result<Done, Trouble>
 pub(crate) async fn add(visit: Visit, form: Form) -> Result<Done, Trouble> {
     let (kind, fields) = (kind(&visit)?, form.fields());
     let read = || {
-        let name = ChannelName::parse(fields.get("name").trim())?;
-        let settings = ChannelSettings::parse(kind, pairs(kind, None, fields)?).map_err(|error| error.to_string())?;
-        settings.allowed_by(Maker::Api).map_err(|error| error.to_string())?;
-        Ok::<_, String>((name, settings))
+        let name = name(fields)?;
+        let settings = ChannelSettings::parse(kind, pairs(kind, None, fields)?)?;
+        settings.allowed_by(Maker::Api)?;
+        Ok::<_, Wrong>((name, settings))
     };
     let (name, settings) = match read() {
         Ok(read) => read,
@@ -129,13 +155,13 @@ pub(crate) async fn save(visit: Visit, form: Form) -> Result<Done, Trouble> {
     let channel = Arc::clone(visit.channel()?);
     let (stored, fields) = (&channel.settings, form.fields());
     let read = || {
-        let name = ChannelName::parse(fields.get("name").trim())?;
+        let name = name(fields)?;
         if stored.allowed_by(Maker::Api).is_err() {
             return Ok((name, None));
         }
         let given = GivenSettings::new(pairs(stored.kind(), Some(stored), fields)?);
-        let applied = given.applied(stored).map_err(|error| error.to_string())?;
-        Ok::<_, String>((name, (applied != *stored).then_some(given)))
+        let applied = given.applied(stored)?;
+        Ok::<_, Wrong>((name, (applied != *stored).then_some(given)))
     };
     let (name, settings) = match read() {
         Ok(read) => read,
@@ -145,7 +171,7 @@ pub(crate) async fn save(visit: Visit, form: Form) -> Result<Done, Trouble> {
     match visit.handle().call(command).await? {
         Ok(Outcome::Channel(channel)) => done(visit, Arc::from(channel), &form, "saved").await,
         Ok(_) => Err(Trouble::nothing_here()),
-        Err(Refusal::Settings(error)) => again(visit, form, error.to_string()).await,
+        Err(Refusal::Settings(error)) => again(visit, form, error.into()).await,
         Err(refusal) => Err(refusal.into()),
     }
 }
