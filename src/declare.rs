@@ -16,7 +16,7 @@ mod text;
 
 pub use apply::{DeclareError, apply, diff, problem_of, told};
 pub use document::{Document, Node, Place, Problem, Value};
-pub use export::{Object, export, proposed};
+pub use export::{HEAD, Object, export, proposed};
 pub use files::{FilesError, PrepareError, Prepared, prepare};
 pub use read::read;
 pub use schema::schema;

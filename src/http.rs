@@ -343,7 +343,7 @@ impl Server {
                 let Some(site) = &door.site else { return refused(Fault::NotFound) };
                 match web::Target::parse(path).or_else(|| web::Target::parse(uri.path())) {
                     Some(target) => Box::pin(web::answer(site, &door.budget, target, request, peer)).await,
-                    None => web::not_found(site, request.headers()).unwrap_or_else(|| refused(Fault::NotFound)),
+                    None => web::not_found(site, request.headers(), peer).unwrap_or_else(|| refused(Fault::NotFound)),
                 }
             }
         }

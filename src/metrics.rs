@@ -114,6 +114,8 @@ pub struct Metrics {
     connections_refused: [Counter; Door::ALL.len()],
     logged_pings: AtomicU64,
     logged_bytes: AtomicU64,
+    /// Microseconds; 0: there was none.
+    last_commit: AtomicU64,
     /// Microseconds; 0: there is none.
     newest_backup: AtomicI64,
     started: Moment,
@@ -186,6 +188,7 @@ impl Metrics {
             connections_refused: Door::ALL.map(|door| one(&turned_away, [("door", door.name())])),
             logged_pings: AtomicU64::new(0),
             logged_bytes: AtomicU64::new(0),
+            last_commit: AtomicU64::new(0),
             newest_backup: AtomicI64::new(0),
             started,
             registry,
@@ -250,6 +253,12 @@ impl Metrics {
     pub fn committed(&self, commands: usize, took: Duration) {
         self.batch_commands.observe(commands as f64);
         self.commit_seconds.observe(took.as_secs_f64());
+        self.last_commit.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1), Relaxed);
+    }
+
+    /// How long the last batch took to be on disk; `None`: there was none.
+    pub fn last_commit(&self) -> Option<Duration> {
+        Some(self.last_commit.load(Relaxed)).filter(|micros| *micros > 0).map(Duration::from_micros)
     }
 
     /// A connection is open until what this gives is dropped.

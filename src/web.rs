@@ -25,6 +25,7 @@
 mod account;
 mod add_project;
 mod address;
+mod again;
 mod answer;
 mod assets;
 mod badges;
@@ -33,6 +34,7 @@ mod check;
 mod choose;
 mod cookie;
 mod error;
+mod export;
 mod form;
 mod forward;
 mod frame;

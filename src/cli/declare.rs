@@ -58,7 +58,7 @@ impl ExportArgs {
             return Err(Failure::other("the server answered something else than what there is"));
         };
         let text = match self.format {
-            Format::Toml => declare::toml(&objects, HEAD),
+            Format::Toml => declare::toml(&objects, declare::HEAD),
             Format::Json => {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
                     let _ = writeln!(io::stderr(), "overdue: {comment}");
@@ -75,13 +75,6 @@ impl ExportArgs {
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(written)
     }
 }
-
-/// What stands at the top of an export.
-const HEAD: &[&str] = &[
-    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
-    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
-    "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
-];
 
 #[derive(Args)]
 pub(super) struct FilesArgs {

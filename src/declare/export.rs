@@ -14,6 +14,13 @@ use crate::domain::wanted::{ObjectKind, ObjectName};
 use crate::engine::Handle;
 use crate::engine::state::{ProjectState, State};
 
+/// What stands at the top of an export.
+pub const HEAD: &[&str] = &[
+    "What there is, as `overdue apply` reads it; `overdue schema` describes it. What is left out has its default.",
+    "Whoever knows the UUID of a check can ping it. Secrets are read from the variables that are named here.",
+    "A line such as source = \"homelab\" makes what the file declares its own, which --prune needs.",
+];
+
 /// An object as a file has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Object {

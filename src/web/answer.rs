@@ -6,21 +6,22 @@ use std::time::Duration;
 use askama::Template;
 use flate2::Compression;
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap, HeaderName, SET_COOKIE, VARY,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap, HeaderName, REFERER, SET_COOKIE, VARY,
 };
-use hyper::{Method, Request};
+use hyper::{Method, Request, Uri};
 use tokio::time::timeout;
 
 use super::cookie::Jar;
 use super::error::Trouble;
 use super::form::Form;
 use super::guard::{Came, guarded};
+use super::list::Back;
 use super::notice::Notice;
-use super::route::{Link, Need, Page, Target};
+use super::route::{Link, Need, Page, Scope, Target};
 use super::visit::{Asked, Query, Visit};
 use super::{
-    Site, account, add_project, assets, badges, chapters, check, choose, integrations, list, live, projects, second_step, settings,
-    sign_in, system, totp, users, who,
+    Site, account, add_project, again, assets, badges, chapters, check, choose, export, integrations, list, live, projects, second_step,
+    settings, sign_in, system, totp, users, who,
 };
 use crate::wire::body::{Arriving, BodyBudget};
 use crate::wire::client::Peer;
@@ -120,6 +121,7 @@ fn show(visit: &Visit) -> Result<Done, Trouble> {
         Page::Projects() => projects::show(visit),
         Page::AddProject() => add_project::show(visit),
         Page::Settings(_) => settings::show(visit),
+        Page::Export(_) => export::show(visit),
         Page::Key(_, key) => settings::show_key(visit, *key),
         Page::Badges(_) => badges::show(visit),
         Page::System() => system::show(visit),
@@ -209,6 +211,7 @@ async fn post(visit: Visit, form: Form) -> Result<Done, Trouble> {
         Page::Badges(_)
         | Page::System()
         | Page::Settings(_)
+        | Page::Export(_)
         | Page::SetupCode(_)
         | Page::Chapters()
         | Page::Chapter(_)
@@ -228,22 +231,32 @@ async fn post(visit: Visit, form: Form) -> Result<Done, Trouble> {
 /// Answers a request to what the path names in this room.
 pub(crate) async fn answer(site: &Arc<Site>, budget: &BodyBudget, target: Target, request: Request<Arriving<'_>>, peer: Peer) -> Reply {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_believed = Came::of(request.headers(), peer, site).is_believed(&site.base_url);
+    let before = before(site, &request);
     let reply = match target {
-        Target::File(_) | Target::Favicon | Target::Robots if !is_read => Trouble::wrong_method("GET, HEAD").reply(site),
+        Target::File(_) | Target::Favicon | Target::Robots if !is_read => Trouble::wrong_method("GET, HEAD").reply(site, None),
         Target::File(file) => sent(file, request.headers()),
         // The address of the picture changes with it, so this is asked again.
         Target::Favicon => private(reply::moved(&format!("{}/{}", site.base_url.path(), assets::path("favicon-up.svg")))),
         Target::Robots => private(reply::text("User-agent: *\nDisallow: /\n")),
         Target::Moved(page) => reply::moved(&moved(site, &page, request.uri().query())),
-        Target::Page(page) => paged(site, budget, page, request, peer).await.unwrap_or_else(|trouble| private(trouble.reply(site))),
+        Target::Page(page) => paged(site, budget, page, request, peer).await.unwrap_or_else(|trouble| private(trouble.reply(site, before))),
     };
-    guarded(site, reply)
+    guarded(site, is_believed, reply)
+}
+
+/// The page of ours that a form was sent from, whatever host the browser names.
+fn before(site: &Site, request: &Request<Arriving<'_>>) -> Option<String> {
+    let from = request.headers().get(REFERER).filter(|_| *request.method() == Method::POST)?;
+    let from = from.to_str().ok()?.parse::<Uri>().ok()?;
+    sign_in::next_page(site, from.path_and_query()?.as_str())
 }
 
 /// What a browser is told where there is nothing; `None`: it was no browser that asked.
-pub(crate) fn not_found(site: &Site, headers: &HeaderMap) -> Option<Reply> {
+pub(crate) fn not_found(site: &Site, headers: &HeaderMap, peer: Peer) -> Option<Reply> {
     let reads = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
-    reads.then(|| guarded(site, private(Trouble::nothing_here().reply(site))))
+    let is_believed = || Came::of(headers, peer, site).is_believed(&site.base_url);
+    reads.then(|| guarded(site, is_believed(), private(Trouble::nothing_here().reply(site, None))))
 }
 
 async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Request<Arriving<'_>>, peer: Peer) -> Result<Reply, Trouble> {
@@ -263,6 +276,14 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
         if head.headers.contains_key(FRAGMENT) {
             return Err(Trouble::signed_out());
         }
+        if matches!(page, Page::Events(_)) {
+            return Ok(live::over());
+        }
+        if is_form && page != Page::Logout() {
+            let form = Form::read(body, budget, &site.outgoing).await?;
+            let (asked, path) = (Arc::clone(site), moved(site, &page, head.uri.query()));
+            return written(site, site.outgoing.run(move || again::page(&asked, &path, &form)).await?, false).await;
+        }
         return Ok(private(reply::see_other(&sign_in::way(site, &page, head.uri.query()))));
     }
     let jar = Jar { is_secure: came.is_secure(&site.base_url), base_path: site.base_url.path() };
@@ -273,6 +294,7 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
     if matches!(visit.page, Page::Events(_)) {
         return live::answer(visit, &head.headers).await;
     }
+    let back = visit.back();
     let done = if is_form {
         let form = Form::read(body, budget, &site.outgoing).await?;
         post(visit, form).await?
@@ -288,7 +310,7 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
             reply::set(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
             Ok(reply)
         }
-        Done::Go(page, notice) => Ok(private(reply::see_other(&gone(site, &page, notice)))),
+        Done::Go(page, notice) => Ok(private(reply::see_other(&gone(site, &page, notice, &back)))),
         Done::Show(html) => written(site, html, zips).await,
         Done::Download { name, content } => Ok(kept(&name, site.outgoing.made(content).await?)),
         Done::Stream { name, content } => Ok(kept(&name, content)),
@@ -363,7 +385,14 @@ fn moved(site: &Site, page: &Page, query: Option<&str>) -> String {
     query.map_or_else(|| link.to_string(), |query| format!("{link}?{query}"))
 }
 
-fn gone(site: &Site, page: &Page, notice: Option<Notice>) -> String {
-    let link = Link { base: &site.base_url, page };
-    notice.map_or_else(|| link.to_string(), |notice| format!("{link}?m={}", notice.code))
+/// Where a form leads when it is done: among the pages of checks it stays known on which list somebody was.
+fn gone(site: &Site, page: &Page, notice: Option<Notice>, back: &Back) -> String {
+    let link = Link { base: &site.base_url, page }.to_string();
+    let link = match page {
+        Page::Checks(_) => back.list(&link),
+        page if matches!(page.scope(), Scope::Check(_)) => back.along(&link),
+        _ => link,
+    };
+    let mark = if link.contains('?') { '&' } else { '?' };
+    notice.map_or_else(|| link.clone(), |notice| format!("{link}{mark}m={}", notice.code))
 }

@@ -51,9 +51,11 @@ files! {
     "live.js" JS;
     "manifest.webmanifest" "application/manifest+json";
     "menu.js" JS;
+    "projects.js" JS;
     "rows.js" JS;
     "sign-in.js" JS;
     "swap.js" JS;
+    "system.js" JS;
     "time.js" JS;
 }
 

@@ -8,6 +8,7 @@ mod entries;
 mod fields;
 mod history;
 mod log;
+mod matches;
 mod one_ping;
 mod parents;
 mod plot;
@@ -52,8 +53,8 @@ impl Top {
         let check = visit.check()?;
         Ok(Self {
             name: words::name(&check.settings),
-            list: visit.link(&Page::Checks(visit.project()?.uuid)),
-            here: visit.link(&Page::Check(check.uuid)),
+            list: visit.back().list(&visit.link(&Page::Checks(visit.project()?.uuid))),
+            here: visit.onward(&Page::Check(check.uuid)),
         })
     }
 }

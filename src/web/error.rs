@@ -26,6 +26,8 @@ pub(crate) struct Trouble {
 struct ErrorPage<'a> {
     frame: Frame,
     trouble: &'a Trouble,
+    /// The page that whoever asked came from.
+    before: Option<String>,
 }
 
 impl Trouble {
@@ -89,9 +91,9 @@ impl Trouble {
         Self::new(Fault::MethodNotAllowed(methods), "Not this way", "This address takes no such request. Nothing was changed.")
     }
 
-    /// The page.
-    pub(super) fn reply(&self, site: &Site) -> Reply {
-        let page = ErrorPage { frame: Frame::bare(site, self.title), trouble: self };
+    /// The page; `before` is the address of that before it.
+    pub(super) fn reply(&self, site: &Site, before: Option<String>) -> Reply {
+        let page = ErrorPage { frame: Frame::bare(site, self.title), trouble: self, before };
         // It only formats; that does not fail.
         self.fault.page(page.render().unwrap_or_default())
     }

@@ -192,6 +192,11 @@ impl Frame {
         self.project.as_ref().map(|here| self.to(&Page::RemoveProject(here.uuid))).unwrap_or_default()
     }
 
+    /// Where the project of the page is to be had as a file.
+    pub(crate) fn export(&self) -> String {
+        self.project.as_ref().map(|here| self.to(&Page::Export(here.uuid))).unwrap_or_default()
+    }
+
     /// The name of the project of the page.
     pub(crate) fn project_name(&self) -> &str {
         self.project.as_ref().map_or("", |here| &here.name)

@@ -81,6 +81,11 @@ impl Came {
         self.client.scheme == Scheme::Https || origin_of(base_url.as_str()).is_some_and(|base| by_tls() == Some(base))
     }
 
+    /// Whether a browser believes that the answer is ours: it came by TLS, or never left the machine.
+    pub(super) fn is_believed(&self, base_url: &BaseUrl) -> bool {
+        self.is_secure(base_url) || origin_of(&format!("http://{}", self.host)).is_some_and(|(_, host, _)| is_loopback(&host))
+    }
+
     /// Whether what is typed travels unencrypted through networks of others.
     pub(super) fn is_in_the_clear(&self, base_url: &BaseUrl) -> bool {
         let is_near = match self.client.addr {
@@ -94,7 +99,7 @@ impl Came {
     /// answered as if it were a page of ours (DNS rebinding).
     pub(super) fn is_by_known_host(&self, site: &Site) -> bool {
         let Some((_, host, _)) = origin_of(&format!("http://{}", self.host)) else { return false };
-        ["localhost", "127.0.0.1", "[::1]"].contains(&&*host) || origin_of(site.base_url.as_str()).is_some_and(|(_, base, _)| base == host)
+        is_loopback(&host) || origin_of(site.base_url.as_str()).is_some_and(|(_, base, _)| base == host)
     }
 
     /// The address that the request was sent to, if it is not that of the base URL.
@@ -113,6 +118,11 @@ impl Came {
     pub(super) fn is_seen_by_others(&self) -> bool {
         matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
     }
+}
+
+/// Whether a host, in lower case, is this very machine for every browser.
+fn is_loopback(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].contains(&host)
 }
 
 /// Scheme, host and port, in one form: lower case, the port filled in.
@@ -138,7 +148,7 @@ fn origin_of(url: &str) -> Option<Origin> {
 }
 
 /// What browsers are told with every page and file. Nothing in them comes from elsewhere, and no script stands in a page.
-const HEADERS: [(&str, &str); 7] = [
+const HEADERS: [(&str, &str); 6] = [
     (
         "content-security-policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; \
@@ -146,18 +156,20 @@ const HEADERS: [(&str, &str); 7] = [
     ),
     ("x-frame-options", "DENY"),
     ("referrer-policy", "same-origin"),
-    ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
     ("x-robots-tag", "noindex"),
 ];
 
+/// What they are told where they believe it: elsewhere they ignore it, and complain of it with every page.
+const OPENER_POLICY: (&str, &str) = ("cross-origin-opener-policy", "same-origin");
+
 /// What they are told besides with files of strangers: nothing in these is ever run.
 const SANDBOX: &str = "sandbox; default-src 'none'";
 
-/// Tells browsers.
-pub(super) fn guarded(site: &Site, mut reply: Reply) -> Reply {
-    for (name, value) in HEADERS {
+/// Tells browsers; `is_believed`: see [`Came::is_believed`].
+pub(super) fn guarded(site: &Site, is_believed: bool, mut reply: Reply) -> Reply {
+    for (name, value) in HEADERS.into_iter().chain(is_believed.then_some(OPENER_POLICY)) {
         // A file to be kept is one of a stranger.
         let value = if name == "content-security-policy" && reply.headers().contains_key(CONTENT_DISPOSITION) { SANDBOX } else { value };
         reply::set(&mut reply, HeaderName::from_static(name), value);

@@ -105,7 +105,7 @@ fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, deliver
     let when = |at| Some(When::of(at, &visit.times()));
     let (shape, state, since, reason) = match (&channel.health.disabled, &channel.health.failing, delivered) {
         (Some((at, reason)), ..) => ("paused", "Disabled", when(*at), reason.to_string()),
-        (None, Some((at, reason)), _) => ("down", "Failing since", when(*at), reason.to_string()),
+        (None, Some((at, reason)), _) => ("down", "Failing, first", when(*at), reason.to_string()),
         (None, None, Some(at)) => ("up", "Delivered", when(at), String::new()),
         (None, None, None) => ("new", "Nothing sent yet", None, String::new()),
     };

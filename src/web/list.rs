@@ -1,5 +1,6 @@
 //! The list of checks of a project.
 
+mod back;
 mod bulk;
 mod query;
 mod row;
@@ -21,6 +22,7 @@ use crate::domain::text::Slug;
 use crate::domain::user::taste::{ListTaste, Order};
 use crate::domain::words::count;
 use crate::wire::route::creating_ping_url;
+pub(super) use back::Back;
 pub(super) use bulk::act;
 pub(super) use query::Shown;
 use query::{By, Filter, Item, Wanted, page};
@@ -59,6 +61,8 @@ struct List {
     found: usize,
     /// The URL that makes a first check; `None`: there are some, or the viewer may make none.
     first: Option<String>,
+    /// Where ping keys are made.
+    keys: String,
     /// The form for a new check, for who may make one.
     add: Option<String>,
     /// What the URLs of pings by UUID begin with.
@@ -185,21 +189,24 @@ impl List {
         let (tags, all, found) = (tags.collect(), seen.all, seen.items.len());
         let first = if all == 0 { first_url(visit)? } else { None };
         let times = visit.times();
-        let shown = page(seen.items, &wanted);
+        // Whoever has deleted the last rows of a list is shown those before them.
+        let wanted = Wanted { page: wanted.page.min(found.div_ceil(wanted.size).max(1)), ..wanted };
+        let (shown, back) = (page(seen.items, &wanted), Back::to(&wanted));
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {
             // One that is gone meanwhile is left out. The lock is held for one check at a time.
             let Some(check) = visit.handle().state().check(id).cloned() else { continue };
             // Where there is no channel, that stands above all rows.
             let is_untold = !channels.is_empty() && !check.settings.channels.iter().any(|channel| channels.contains(channel));
-            rows.push(Row::of(&check, visit.link(&Page::Check(check.uuid)), is_untold, &times));
+            rows.push(Row::of(&check, back.along(&visit.link(&Page::Check(check.uuid))), is_untold, &times));
         }
+        let keys = visit.link(&Page::Settings(project.uuid));
         let bulk = visit.may(Need::Write).then(|| visit.link(&Page::Bulk(project.uuid)));
         let channels = channel_names(visit)?;
         let add = visit.may(Need::Write).then(|| visit.link(&Page::AddCheck(project.uuid)));
         let account = visit.viewer.person.as_ref().map(|_| visit.link(&Page::AccountList()));
         let ping = format!("{}/ping/", visit.base_url().as_str());
-        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, add, bulk, account, channels, ping })
+        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping })
     }
 
     /// The numbers of the rows that are shown: `1–250`.

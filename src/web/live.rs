@@ -74,6 +74,11 @@ impl Live {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many pages are kept up to date by a stream.
+    pub(super) fn streams(&self) -> usize {
+        self.seats.taken()
+    }
+
     /// The hub of a project. From now on it knows what changes.
     fn hub(self: &Arc<Self>, project: ProjectId) -> Option<Arc<Hub>> {
         let runtime = self.runtime.as_ref()?;
@@ -142,6 +147,11 @@ pub(super) async fn answer(visit: Visit, headers: &HeaderMap) -> Result<Reply, T
     let mut reply = reply::never_cached(reply::content("text/event-stream", Content::endless(Box::new(stream))));
     reply::set(&mut reply, ACCEL_BUFFERING, "no");
     Ok(reply)
+}
+
+/// Answers whoever wants events and is signed out. A browser takes nothing but events for an answer, and would ask again and again.
+pub(super) fn over() -> Reply {
+    reply::never_cached(reply::content("text/event-stream", "event: over\ndata: signed out\n\n"))
 }
 
 /// The only check that is looked at, if one is named.

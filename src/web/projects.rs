@@ -12,6 +12,7 @@ use super::frame::{Frame, MOST_IN_MENU};
 use super::list::Shown;
 use super::route::{Need, Page};
 use super::visit::Visit;
+use super::when::When;
 use crate::domain::project::Project;
 
 /// Projects that are shown: see [limits](crate::docs::limits).
@@ -25,6 +26,14 @@ struct Projects {
     frame: Frame,
     projects: Vec<Row>,
     left_out: usize,
+}
+
+/// The list alone, for the script that keeps it true.
+#[derive(Template)]
+#[template(path = "_projects.html", config = "src/web/askama.toml")]
+struct ProjectsAlone {
+    frame: Frame,
+    projects: Vec<Row>,
 }
 
 /// The menu of projects alone, for the script that counts what is in them when it is opened.
@@ -43,6 +52,7 @@ struct Row {
     counts: Vec<(Shown, usize)>,
     /// The most urgent of what its checks are.
     worst: Shown,
+    last: Option<When>,
     /// Names of checks that are down, and how many more are.
     down: Vec<String>,
     more_down: usize,
@@ -67,14 +77,19 @@ pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
     rows.truncate(MOST_SHOWN);
     let count = |shown| rows.iter().flat_map(|row| &row.counts).filter(|(own, _)| *own == shown).map(|(_, count)| count).sum();
     let frame = visit.frame("Projects").alarmed(count(Shown::Late), count(Shown::Down));
-    Ok(Html::of(&Projects { frame, projects: rows, left_out }).into())
+    Ok(match &*visit.fragment {
+        "projects" => Html::of(&ProjectsAlone { frame, projects: rows }),
+        _ => Html::of(&Projects { frame, projects: rows, left_out }),
+    }
+    .into())
 }
 
 fn row(visit: &Visit, project: &Project) -> Row {
-    let (mut counts, mut down) = (BTreeMap::<Shown, usize>::new(), Vec::new());
+    let (mut counts, mut down, mut last) = (BTreeMap::<Shown, usize>::new(), Vec::new(), None);
     visit.handle().each_check(project.id, |check| {
         let shown = Shown::of(check.state.visible_status(&check.settings, visit.now), check.state.run.is_some());
         *counts.entry(shown).or_default() += 1;
+        last = last.max(check.state.last_ping);
         if shown == Shown::Down && down.len() < MOST_NAMED {
             let name = check.settings.name.as_str();
             down.push(if name.is_empty() { check.uuid.to_string() } else { name.into() });
@@ -84,6 +99,7 @@ fn row(visit: &Visit, project: &Project) -> Row {
         uuid: project.uuid,
         name: project.name.as_str().into(),
         checks: counts.values().sum(),
+        last: last.map(|at| When::of(at, &visit.times())),
         worst: counts.keys().next().copied().unwrap_or(Shown::New),
         more_down: counts.get(&Shown::Down).copied().unwrap_or_default().saturating_sub(down.len()),
         counts: counts.into_iter().collect(),

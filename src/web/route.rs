@@ -228,6 +228,8 @@ pages! {
     SettingsKeys(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "keys"], post Write;
     /// Revoking a key.
     Key(project: Uuid, key: u64) of Scope::Project(*project), ["projects" project "settings" "keys" key], get Write, post Write;
+    /// It as a file.
+    Export(project: Uuid) of Scope::Project(*project), ["projects" project "export.toml"], get Write;
     /// Setting limits.
     SettingsLimits(project: Uuid) of Scope::Project(*project), ["projects" project "settings" "limits"], post Owner;
     /// Deleting it.

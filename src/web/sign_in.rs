@@ -212,7 +212,7 @@ fn next_or_projects(site: &Site, next: &str) -> String {
 
 /// The address of a page of ours that can be seen, if a text is one. Whoever made the text may want to lead elsewhere, so the path is
 /// written anew.
-fn next_page(site: &Site, next: &str) -> Option<String> {
+pub(super) fn next_page(site: &Site, next: &str) -> Option<String> {
     let uri: Uri = next.parse().ok().filter(|_| next.starts_with('/') && !next.starts_with("//") && next.len() <= LONGEST_NEXT)?;
     if uri.scheme().is_some() || uri.authority().is_some() {
         return None;

@@ -1,6 +1,7 @@
 //! The server as its owners see it: what it holds, whether it writes, and how this very request came to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 
@@ -24,6 +25,10 @@ struct System {
     runs_for: String,
     is_writable: bool,
     holds: String,
+    /// How long the last commit took, in words; `None`: there was none yet.
+    last_commit: Option<String>,
+    /// Where a script looks whether events come through at once; `None`: there is no project.
+    events: Option<String>,
     waiting: usize,
     /// Bytes of the file, in words; `None`: it is being opened anew.
     file: Option<String>,
@@ -51,16 +56,19 @@ pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
 fn page(visit: &Visit, backup_is_wrong: Option<&'static str>) -> Html {
     let (came, base_url) = (&visit.came, visit.base_url());
     let uptime = visit.handle().clock().uptime().as_micros();
-    let (projects, checks, users, waiting) = {
+    let (projects, checks, users, waiting, first) = {
         let state = visit.handle().state();
-        (state.projects().count(), state.check_count(), state.users.len(), state.outbox.len())
+        let first = state.projects().next().map(|found| found.project.uuid);
+        (state.projects().count(), state.check_count(), state.users.len(), state.outbox.len(), first)
     };
     let pings = usize::try_from(pings(visit)).unwrap_or(usize::MAX);
-    let holds = [(projects, "project"), (checks, "check"), (pings, "ping"), (users, "user")];
+    let holds = [(projects, "project"), (checks, "check"), (pings, "ping"), (users, "user"), (visit.site.live.streams(), "stream")];
     let system = System {
         frame: visit.frame("System"),
         runs_for: duration(i64::try_from(uptime).unwrap_or(i64::MAX)),
         is_writable: visit.handle().is_writable(),
+        last_commit: visit.handle().metrics().last_commit().map(millis),
+        events: first.map(|project| visit.link(&Page::Events(project))),
         holds: holds.map(|(number, what)| count(number, what)).join(" · "),
         waiting,
         file: visit.handle().file_bytes().map(size),
@@ -79,6 +87,11 @@ fn page(visit: &Visit, backup_is_wrong: Option<&'static str>) -> Html {
     };
     let html = Html::of(&system);
     if backup_is_wrong.is_some() { html.refused() } else { html }
+}
+
+/// A short time in words: `0.4 ms`.
+fn millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
 /// Pings that are in the logs of all checks.

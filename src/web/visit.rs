@@ -6,6 +6,7 @@ use super::Site;
 use super::error::Trouble;
 use super::frame::Frame;
 use super::guard::Came;
+use super::list::Back;
 use super::route::{Link, Need, Page, Scope};
 use super::who::Viewer;
 use crate::domain::check::Check;
@@ -113,6 +114,16 @@ impl Visit {
     /// The URL of a page.
     pub(crate) fn link(&self, page: &Page) -> String {
         Link { base: &self.site.base_url, page }.to_string()
+    }
+
+    /// The list that the viewer came from.
+    pub(crate) fn back(&self) -> Back {
+        Back::read(self.query.get("back"), self.viewer.list)
+    }
+
+    /// The URL of a page of a check, from which it is known on which list the viewer was.
+    pub(crate) fn onward(&self, page: &Page) -> String {
+        self.back().along(&self.link(page))
     }
 
     /// What the layout needs; the title begins with this.

@@ -5,6 +5,7 @@ mod budget;
 mod bulk;
 mod check;
 mod integrations;
+mod kept;
 mod list;
 mod live;
 mod people;

@@ -247,15 +247,15 @@ fn after(check: &Check) -> String {
 fn links(visit: &Visit, check: &Check) -> Links {
     let uuid = check.uuid;
     Links {
-        pause: visit.link(&Page::PauseCheck(uuid)),
-        resume: visit.link(&Page::ResumeCheck(uuid)),
-        ping: visit.link(&Page::PingCheck(uuid)),
-        edit: visit.link(&Page::EditCheck(uuid)),
-        copy: visit.link(&Page::CopyCheck(uuid)),
-        remove: visit.link(&Page::RemoveCheck(uuid)),
-        channels: visit.link(&Page::ChannelsOfCheck(uuid)),
-        zone: visit.link(&Page::ZoneOfCheck(uuid)),
-        log: visit.link(&Page::Log(uuid)),
+        pause: visit.onward(&Page::PauseCheck(uuid)),
+        resume: visit.onward(&Page::ResumeCheck(uuid)),
+        ping: visit.onward(&Page::PingCheck(uuid)),
+        edit: visit.onward(&Page::EditCheck(uuid)),
+        copy: visit.onward(&Page::CopyCheck(uuid)),
+        remove: visit.onward(&Page::RemoveCheck(uuid)),
+        channels: visit.onward(&Page::ChannelsOfCheck(uuid)),
+        zone: visit.onward(&Page::ZoneOfCheck(uuid)),
+        log: visit.onward(&Page::Log(uuid)),
         integrations: visit.project().map_or_else(|_| String::new(), |project| visit.link(&Page::Integrations(project.uuid))),
     }
 }
@@ -264,12 +264,18 @@ fn links(visit: &Visit, check: &Check) -> Links {
 fn urls(visit: &Visit, check: &Check) -> Result<(String, Option<OtherForm>), Trouble> {
     let by_uuid = visit.site.ping_url(check.uuid);
     let by_slug = visit.site.slug_url(visit.project()?.id, &check.settings.slug);
-    let here = visit.link(&Page::Check(check.uuid));
+    let here = visit.onward(&Page::Check(check.uuid));
+    let mark = if here.contains('?') { '&' } else { '?' };
     Ok(match by_slug {
         Some(by_slug) if visit.query.get("by") == "slug" => (by_slug, Some(OtherForm { by: "UUID", link: here })),
-        Some(_) => (by_uuid, Some(OtherForm { by: "slug", link: format!("{here}?by=slug") })),
+        Some(_) => (by_uuid, Some(OtherForm { by: "slug", link: format!("{here}{mark}by=slug") })),
         None => (by_uuid, None),
     })
+}
+
+/// That the pings of a check come as if its zone were another one, in words.
+pub(super) fn diagnosed(visit: &Visit, check: &Check) -> Result<Option<String>, Trouble> {
+    Ok(wrong_zone(visit, check, &Read::of(visit, check)?).map(|found| found.in_words()))
 }
 
 /// The zone in which the pings of a check would fit its schedule, if they do not in its own.

@@ -6,7 +6,9 @@ use askama::Template;
 
 use super::Top;
 use super::actions::create;
+use super::detail::diagnosed;
 use super::fields::{Expects, Fields, PARENTS, UNITS, Wrong};
+use super::matches;
 use super::parents::{Names, wrong};
 use super::preview::Preview;
 use crate::domain::check::Settings;
@@ -43,6 +45,12 @@ struct EditPage {
     zones: Vec<&'static str>,
     units: [(&'static str, &'static str, u64); 4],
     preview: Preview,
+    /// What the words would have made of the last pings.
+    matches: String,
+    /// The UUID of the check, if there is one already.
+    edited: Option<String>,
+    /// That pings come as if the zone were another one.
+    diagnosis: Option<String>,
     /// The digest of the settings that the form was made from.
     was: String,
     /// What somebody else has changed meanwhile.
@@ -76,19 +84,22 @@ impl EditPage {
     /// The page of this visit, filled with these fields. `was`: the digest of what they were made from.
     fn of(visit: &Visit, fields: Fields, was: String, said: Said) -> Result<Self, Trouble> {
         let top = if matches!(visit.page, Page::EditCheck(_)) { Some(Top::of(visit)?) } else { None };
-        let project = visit.project()?;
-        let list = visit.link(&Page::Checks(project.uuid));
+        let (project, edited) = (visit.project()?, matches::edited(visit));
+        let list = visit.back().list(&visit.link(&Page::Checks(project.uuid)));
         let yours = Times { now: visit.now, zone: &visit.viewer.zone };
         Ok(Self {
             title: if top.is_some() { "Edit" } else { "Add a check" },
             frame: visit.frame(if top.is_some() { "Edit a check" } else { "Add a check" }),
-            path: visit.link(&visit.page),
+            path: visit.onward(&visit.page),
             cancel: top.as_ref().map_or(list, |top| top.here.clone()),
             channels: choices(visit, &fields)?,
             others: Names::of(visit)?.proposed(own(visit)),
             zones: zones(&visit.viewer.zone),
             units: UNITS,
             preview: Preview::of(&fields, &yours),
+            matches: edited.as_ref().map_or_else(|| Ok(String::new()), |check| matches::sentence(visit, check, &fields))?,
+            diagnosis: edited.as_ref().map(|check| diagnosed(visit, check)).transpose()?.flatten(),
+            edited: edited.map(|check| check.uuid.to_string()),
             is_slug_taken: is_slug_taken(visit, &fields)?,
             wrong: said.wrong,
             theirs: said.theirs,

@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::fields::{Fields, Length};
+use super::matches;
 use crate::domain::check::Settings;
 use crate::domain::clock_changes::surprises;
 use crate::domain::moment::Moment;
@@ -40,16 +41,19 @@ pub(super) struct Preview {
 
 /// The block alone, for who types.
 #[derive(Template)]
-#[template(path = "_preview.html", config = "src/web/askama.toml")]
+#[template(path = "_typed.html", config = "src/web/askama.toml")]
 struct Block {
     preview: Preview,
+    /// What the words would have made of the last pings.
+    matches: String,
 }
 
 /// The block.
 pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
     let fields = Fields::read(&visit.query);
     let yours = Times { now: visit.now, zone: &visit.viewer.zone };
-    Ok(Html::of(&Block { preview: Preview::of(&fields, &yours) }).into())
+    let matches = matches::edited(visit).map_or_else(|| Ok(String::new()), |check| matches::sentence(visit, &check, &fields))?;
+    Ok(Html::of(&Block { preview: Preview::of(&fields, &yours), matches }).into())
 }
 
 impl Preview {

@@ -29,7 +29,7 @@ pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
         frame: visit.frame("Delete a check"),
         top: Top::of(visit)?,
         pings: count(usize::try_from(check.state.n_pings).unwrap_or(usize::MAX), "ping"),
-        path: visit.link(&Page::RemoveCheck(check.uuid)),
+        path: visit.onward(&Page::RemoveCheck(check.uuid)),
     };
     Ok(Html::of(&page).into())
 }

@@ -1,13 +1,16 @@
 //! Who is told of a check, and what has come of it.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::channel::words;
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
+use crate::domain::alert::{ChannelHealth, Delivery, DeliveryOutcome, Event, OutboxRow};
 use crate::domain::check::Check;
-use crate::domain::ids::DeliveryNumber;
+use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
+use crate::domain::words::count;
+use crate::engine::state::State;
 use crate::web::error::Trouble;
 use crate::web::route::Page;
 use crate::web::visit::Visit;
@@ -28,7 +31,7 @@ pub(super) struct Told {
     pub(super) trouble: Option<&'static str>,
 }
 
-/// What has become of something that was to be told.
+/// What becomes of something that is to be told.
 pub(super) struct Sent {
     /// To whom.
     pub(super) channel: String,
@@ -38,7 +41,7 @@ pub(super) struct Sent {
     pub(super) shape: &'static str,
     pub(super) outcome: &'static str,
     pub(super) at: When,
-    /// Why it was not delivered.
+    /// Why it was not delivered, or not yet.
     pub(super) reason: String,
 }
 
@@ -64,8 +67,14 @@ pub(super) fn channels(visit: &Visit, check: &Check) -> Vec<Told> {
     told
 }
 
-/// What was told of the check last, as far as that is not long ago.
+/// What is being told of the check, and what was told last as far as that is not long ago; the newest first.
 pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trouble> {
+    let mut waiting: Vec<_> = {
+        let state = visit.handle().state();
+        state.outbox.of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect()
+    };
+    waiting.sort_unstable_by_key(|(row, _)| Reverse(row.number));
+    let mut sent: Vec<_> = waiting.into_iter().take(FEW).map(|(row, is_sending)| to_be_sent(visit, &row, is_sending)).collect();
     let looked_at = Cell::new(0);
     let is_wanted = |delivery: &Delivery| {
         looked_at.set(looked_at.get() + 1);
@@ -73,35 +82,61 @@ pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trou
         delivery.check == check.id || looked_at.get() > LOOKED_AT
     };
     let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), FEW, is_wanted)?;
-    Ok(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| sent(visit, delivery)).collect())
+    sent.extend(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| told(visit, delivery)));
+    sent.truncate(FEW);
+    Ok(sent)
 }
 
-fn sent(visit: &Visit, delivery: Delivery) -> Sent {
+/// Something that waits to be sent, or to be sent once more.
+fn to_be_sent(visit: &Visit, row: &OutboxRow, is_sending: bool) -> Sent {
+    let state = visit.handle().state();
+    let health = state.channel(row.channel).map(|channel| &channel.health);
+    let (outcome, reason) = match health {
+        Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", reason.to_string()),
+        _ if is_sending => ("being sent", String::new()),
+        Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
+            ("not delivered yet", format!("{reason}; tried {}", count(row.attempts.into(), "time")))
+        }
+        _ => ("waiting", String::new()),
+    };
+    let shape = if reason.is_empty() { "running" } else { "late" };
+    Sent { channel: called(&state, row.channel), event: said(row.event), shape, outcome, at: When::of(row.queued, &visit.times()), reason }
+}
+
+fn told(visit: &Visit, delivery: Delivery) -> Sent {
     let (shape, outcome) = match delivery.outcome {
         DeliveryOutcome::Delivered => ("up", "delivered"),
         DeliveryOutcome::Failed => ("down", "not delivered"),
         DeliveryOutcome::Superseded => ("paused", "not true any more"),
         DeliveryOutcome::Skipped => ("paused", "left out"),
     };
-    let state = visit.handle().state();
-    let channel = state.channel(delivery.channel).map(|channel| match channel.name.as_str() {
-        "" => channel.settings.kind().title.to_owned(),
-        name => name.to_owned(),
-    });
     Sent {
-        channel: channel.unwrap_or_else(|| "a deleted integration".into()),
-        event: match delivery.event {
-            Event::Down => "went down",
-            Event::Up => "is up again",
-            Event::Closed => "is watched no more",
-            Event::Still => "is still down",
-            Event::Test => "test",
-            Event::Notice => "notice",
-        },
+        channel: called(&visit.handle().state(), delivery.channel),
+        event: said(delivery.event),
         shape,
         outcome,
         at: When::of(delivery.finished, &visit.times()),
         reason: delivery.reason.into(),
+    }
+}
+
+/// What a channel is called.
+fn called(state: &State, channel: ChannelId) -> String {
+    let name = state.channel(channel).map(|channel| match channel.name.as_str() {
+        "" => channel.settings.kind().title.to_owned(),
+        name => name.to_owned(),
+    });
+    name.unwrap_or_else(|| "a deleted integration".into())
+}
+
+fn said(event: Event) -> &'static str {
+    match event {
+        Event::Down => "went down",
+        Event::Up => "is up again",
+        Event::Closed => "is watched no more",
+        Event::Still => "is still down",
+        Event::Test => "test",
+        Event::Notice => "notice",
     }
 }
 

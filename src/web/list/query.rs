@@ -21,7 +21,7 @@ const LONGEST_SEARCH: usize = 200;
 /// The last page there can be. Whoever asks for a later one gets this.
 const LAST_PAGE: usize = 100_000;
 /// What stands in a URL as it is.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+pub(super) const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// How a check is shown, the most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

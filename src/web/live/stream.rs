@@ -36,7 +36,7 @@ pub(super) struct Stream {
     only: Option<CheckId>,
     is_greeted: bool,
     beat: Interval,
-    _seat: Seat,
+    seat: Seat,
 }
 
 impl Stream {
@@ -46,7 +46,7 @@ impl Stream {
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
-        Self { live: Arc::clone(live), hub, newest, people, viewer, after, only, is_greeted: false, beat, _seat: seat }
+        Self { live: Arc::clone(live), hub, newest, people, viewer, after, only, is_greeted: false, beat, seat }
     }
 
     /// The next piece; `None`: the viewer may not look any more.
@@ -75,6 +75,8 @@ impl Stream {
                 After::Nothing => {}
             }
             tokio::select! {
+                // Another page of the same browser takes its place.
+                () = self.seat.lost() => return None,
                 changed = self.newest.changed() => changed.ok()?,
                 changed = self.people.changed() => {
                     changed.ok()?;

@@ -91,6 +91,7 @@ function stream() {
     since = event.lastEventId;
     tell(JSON.parse(event.data));
   });
+  mine.addEventListener('over', over);
   mine.onerror = () => {
     if (mine !== source) return;
     lost();
@@ -118,20 +119,21 @@ async function poll() {
   timer = setTimeout(() => (++polls % 4 || document.hidden ? poll() : begin()), every * 1000);
 }
 
-// Tabs count each other. Pages that came by plain HTTP have no locks.
-const tabs = 'BroadcastChannel' in window ? new BroadcastChannel('overdue streams') : null;
+// Tabs count each other. Pages that came by plain HTTP have no locks. An answer may come late: then this tab gives its stream up again.
+const tabs = new BroadcastChannel('overdue streams');
+const own = Math.random();
 let others = 0;
-if (tabs) tabs.onmessage = ({ data }) => {
-  if (data === 'who?' && source) tabs.postMessage('me');
-  if (data === 'me') others += 1;
+tabs.onmessage = ({ data: { who, to } }) => {
+  if (who && source) tabs.postMessage({ to: who });
+  if (to === own && ++others >= MOST_STREAMS && source) poll();
 };
 async function begin() {
   if (isOver) return;
   if (document.hidden) return poll();
   others = 0;
-  tabs?.postMessage('who?');
-  if (tabs) await new Promise(done => setTimeout(done, 60));
-  if (others < MOST_STREAMS && 'EventSource' in window) stream(); else poll();
+  tabs.postMessage({ who: own });
+  await new Promise(done => setTimeout(done, 60));
+  if (others < MOST_STREAMS) stream(); else poll();
 }
 
 let away;

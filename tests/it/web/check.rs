@@ -324,7 +324,8 @@ async fn a_check_depends_on_those_that_its_form_names() {
 #[tokio::test]
 async fn what_was_told_last_stands_beside_who_is_told() {
     let page = Page::with(json!({ "name": "job" })).await;
-    let channel = channel(&page.server).await;
+    let hook = json!({ "kind": "webhook", "name": "hook <1>", "settings": { "down-url": "http://127.0.0.1:1/", "up-url": "http://127.0.0.1:1/" } });
+    let channel = page.server.own("POST", "/channels", &hook.to_string()).await.json()["id"].as_str().unwrap().to_owned();
     page.send("channels/", &[("channel", &channel)]).await;
     let other = page.server.check(json!({ "name": "other", "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
     assert!(!page.see("details/").await.contains("Told last"));
@@ -334,6 +335,7 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     let channel = handle.state().project(page.server.main.id).unwrap().channels.keys().copied().next().unwrap();
     let rows: Vec<_> = handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
     assert_eq!(rows.len(), 2);
+    assert!(words(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
     handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
     page.server.clock.advance_secs(60);
     let sent = SendOutcome::Failed("it answered <b>500".into());
@@ -344,5 +346,53 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     assert!(shown.contains("Told last not delivered hook &#60;1&#62; went down just now it answered &#60;b&#62;500"), "{shown}");
     let listed = html.split("class=\"sent\"").nth(1).unwrap().split("</ul>").next().unwrap();
     assert_eq!(listed.matches("<li>").count(), 1, "of this check alone: {listed}");
+    // A channel that took that the check is down, and not that it is up again: both are listed, and what waits before them.
+    for (ping, sent, told) in [
+        ("", None, None),
+        ("/fail", Some(SendOutcome::Delivered), Some("delivered hook &#60;1&#62; went down")),
+        ("", Some(SendOutcome::Failed("no answer".into())), Some("not delivered hook &#60;1&#62; is up again just now no answer")),
+    ] {
+        page.ping(ping, b"").await;
+        let Some(sent) = sent else { continue };
+        let shown = words(&page.see("details/").await);
+        assert!(shown.contains("Told last waiting hook &#60;1&#62; "), "{shown}");
+        let rows: Vec<_> = handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
+        handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
+        let shown = words(&page.see("details/").await);
+        assert!(shown.contains("Told last being sent hook &#60;1&#62; "), "{shown}");
+        let report = Report { channel, sent_to: None, told_with: None, rows, sent, status: 0 };
+        handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
+        let shown = words(&page.see("details/").await);
+        assert!(told.is_some_and(|told| shown.contains(told)), "{shown}");
+    }
+    page.server.stop().await;
+}
+
+#[tokio::test]
+async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
+    let page = Page::with(json!({ "name": "job" })).await;
+    for body in [&b"all OK"[..], b"OK so far", b"FAILED: disk", b"nothing"] {
+        page.ping("", body).await;
+    }
+    let said = async |fields: &str| {
+        let typed = format!("/checks/preview/?check={}&expects=period&period=1&period_unit=d&{fields}", page.uuid);
+        let answer = browse(&page.server, "GET", &typed, &[("X-Fragment", "preview")]).await;
+        words(&format!("<p{}", answer.text().split("id=\"matches\"").nth(1).unwrap()))
+    };
+    for (fields, wanted) in [
+        ("", ""),
+        ("success_kw=OK", "These words are searched for in nothing: tick below what is to be searched."),
+        (
+            "success_kw=OK&failure_kw=FAILED&filter_http_body=1",
+            "Of the last 4 pings that they are searched for in: 2 success, 1 failure, 1 ignored.",
+        ),
+        ("start_kw=far&filter_http_body=1&default_fail=1", "Of the last 4 pings that they are searched for in: 3 failure, 1 start."),
+        ("success_kw=OK&filter_subject=1", "No ping has come yet on which these words could be tried."),
+    ] {
+        assert_eq!(said(fields).await, wanted, "{fields}");
+    }
+    // Without script, too.
+    page.server.api("POST", &format!("/checks/{}", page.uuid), r#"{"success_kw":"OK","filter_http_body":true}"#).await;
+    assert!(words(&page.see("edit/").await).contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored."));
     page.server.stop().await;
 }

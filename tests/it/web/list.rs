@@ -66,8 +66,10 @@ async fn long_lists_have_pages_and_scripts_get_rows_alone() {
     }
     let first = list(&server, "?rows=100").await;
     assert!(first.contains("1–100 of 101") && first.contains("?rows=100&#38;page=2"), "{first}");
-    let second = list(&server, "?rows=100&page=2").await;
-    assert_eq!((names(&second), names(&list(&server, "?rows=100&page=3").await)), (vec!["job 100".to_owned()], vec![]));
+    // Beyond the last page there is the last page.
+    for page in [2, 3] {
+        assert_eq!(names(&list(&server, &format!("?rows=100&page={page}")).await), ["job 100"]);
+    }
     let path = format!("/projects/{}/checks/?q=job+7", project_uuid(&server));
     let rows = browse(&server, "GET", &path, &[("X-Fragment", "list")]).await;
     assert!(rows.header("Vary").unwrap().contains("X-Fragment"));

@@ -212,6 +212,10 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
     assert_eq!(browse(&server, "GET", &path, &[("Cookie", &cookies[3]), ("Accept", "text/event-stream")]).await.status, 404);
     let nobody = browse(&server, "GET", &path, &[("Accept", "text/event-stream"), ("X-Fragment", "events")]).await;
     assert_eq!(nobody.status, 401);
+    // A browser that connects again is told by an event.
+    let nobody = browse(&server, "GET", &path, &[("Accept", "text/event-stream")]).await;
+    assert_eq!((nobody.status, nobody.header("Content-Type")), (200, Some("text/event-stream")));
+    assert!(nobody.text().contains("event: over\ndata: "), "{nobody:?}");
 
     let mut ann = Browser::new(&server);
     ann.cookie = Some(cookies[0].clone());
@@ -239,8 +243,14 @@ async fn a_session_has_so_many_streams() {
     for _ in 0..20 {
         streams.push(Events::begun(&server, &path, &[("Cookie", &cookie)]).await);
     }
-    let one_more = browse(&server, "GET", &path, &[("Cookie", &cookie), ("Accept", "text/event-stream")]).await;
-    assert_eq!((one_more.status, one_more.header("Retry-After")), (503, Some("60")));
+    // One more takes the place of the oldest.
+    streams.push(Events::begun(&server, &path, &[("Cookie", &cookie)]).await);
+    streams.remove(0).ended().await;
+    let (_, uuid) = check(&server, "one").await;
+    ping(&server, &uuid).await;
+    for stream in [0, 19] {
+        streams[stream].until("\"up\":1").await;
+    }
     // Whoever asks now and then is answered.
     let asked = browse(&server, "GET", &path, &[("Cookie", &cookie), ("Accept", "application/json")]).await;
     assert_eq!(asked.status, 200);

@@ -1,0 +1,23 @@
+// Whether events come through to this browser as they happen: some proxies hold answers back until they are whole.
+const place = document.getElementById('events');
+const PATIENCE = 5000;
+
+async function begins() {
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(), PATIENCE);
+  try {
+    const answer = await fetch(place.dataset.events, { headers: { Accept: 'text/event-stream' }, signal: over.signal });
+    const { value } = await answer.body.getReader().read();
+    return answer.ok && value?.length > 0;
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+    over.abort();
+  }
+}
+
+if (place) {
+  place.textContent = 'trying…';
+  place.textContent = await begins() ? place.dataset.yes : place.dataset.no;
+}
