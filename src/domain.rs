@@ -10,6 +10,7 @@ pub mod edit;
 pub mod flip;
 pub mod given;
 pub mod ids;
+pub mod imported;
 pub mod keyword;
 pub mod moment;
 pub mod outcomes;

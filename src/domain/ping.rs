@@ -120,6 +120,9 @@ pub enum Method {
 }
 
 impl Method {
+    /// Every one that the log keeps.
+    pub const ALL: [Self; 8] = [Self::None, Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete, Self::Options];
+
     /// The `method` of the ping list.
     pub fn name(self) -> &'static str {
         match self {
