@@ -14,6 +14,7 @@ mod declare;
 mod deliveries;
 mod discover;
 mod health;
+mod import;
 mod job;
 mod key;
 mod man;
@@ -94,6 +95,9 @@ enum Command {
     Apply(declare::ApplyArgs),
     /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited
     Discover(Box<discover::DiscoverArgs>),
+    /// Read what another program kept, and show what would become of it here. Nothing is changed, there or here
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Print the JSON Schema of such files, for editors
     Schema,
     /// Run a job and tell a server that it has begun, how it ended, and the last of what it printed
@@ -231,6 +235,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
         Command::Apply(args) if args.needs_data() => args.run(&data()?),
         Command::Apply(args) => args.check(),
         Command::Discover(args) => args.run(),
+        Command::Import(command) => command.run(),
         Command::Schema => declare::schema(),
         Command::Schedule(args) => {
             let now = Clock::System.now();

@@ -17,6 +17,7 @@
 //! | 5 | [`job`] | at the command line, runs a job and tells a server of it |
 //! | 5 | [`declare`] | configuration as files: read, compared with what there is, made so, written |
 //! | 5 | [`discover`] | jobs in crontabs and timers, and the checks that are proposed for them |
+//! | 5 | [`import`] | what another program kept, read from its database or a dump of it, as things of this house and a report |
 //! | 5 | [`backup`] | the database as a stream of rows, in files: made, looked at, made a database again |
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`], [`certificate`] | what the doors share: accepting connections, the threads that run those of HTTP, the threads for what takes long, and certificates that are read again |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
@@ -56,6 +57,7 @@
 //! | Who may sign in, and how long does a session last? | [`domain::user`]; `engine::apply::user`; the pages: `web::sign_in`, `web::who` |
 //! | What is a backup, and how does it become a database again? | [`backup`]; in the file: `store::tables`, `store::restoration` |
 //! | What may stand in a file for `apply`, and what is said of a wrong one? | `declare::fields`, `declare::read`; what becomes of it: `engine::plan` |
+//! | What becomes of a Healthchecks, table by table? | `import::healthchecks`; how its sources are read: `import::source` |
 //! | How is a schedule read? | [`domain::schedule`] |
 //! | Which addresses may be reached, and by whom? | `outbound::guard` |
 //! | Which pages are there, and who may see them? | `web::route`; how one is added: [`web`] |
@@ -102,6 +104,7 @@ pub mod docs;
 pub mod domain;
 pub mod engine;
 pub mod http;
+pub mod import;
 pub mod job;
 mod log_limit;
 pub mod mail;

@@ -22,6 +22,8 @@ mod damage;
 mod declare;
 mod first_start;
 mod flags;
+#[cfg(feature = "sqlite")]
+mod import;
 mod kill;
 mod log;
 mod mail;

@@ -1,0 +1,193 @@
+//! What another program kept, read from its database or a dump of it: as things of this house, and as a report of what becomes of each.
+//! Nothing is changed, there or here.
+//!
+//! `source` knows what it reads from; `sqlite`, `copy` and `dumpdata` make `rows` of it. What the rows mean is decided in `healthchecks`
+//! alone. Logs are read one row at a time and not kept.
+
+mod copy;
+mod dumpdata;
+pub mod environment;
+mod healthchecks;
+pub mod report;
+mod rows;
+mod source;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use crate::domain::imported::Imported;
+use crate::domain::moment::Moment;
+use crate::domain::project::ProjectName;
+use crate::domain::timezone::Timezone;
+use environment::Environment;
+use healthchecks::Healthchecks;
+pub use report::Report;
+pub use rows::Complaint;
+use rows::{Row, Table};
+pub use source::{Form, Source};
+
+/// Things that are wrong that are told at once: see [limits](crate::docs::limits).
+const MOST_COMPLAINTS: usize = 50;
+
+/// Which pings come along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logs {
+    /// All, with their bodies.
+    All,
+    /// All, without bodies.
+    Heads,
+    /// None. Checks keep their status and their times.
+    None,
+}
+
+/// A project that is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    /// Its name in the source, or its UUID.
+    pub old: String,
+    /// Its name here, if it is to have another one.
+    pub new: Option<ProjectName>,
+}
+
+/// What whoever imports has said.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The projects that are asked for; none: all.
+    pub projects: Vec<Chosen>,
+    /// Names, slugs or UUIDs of checks that stay behind.
+    pub skip: Vec<String>,
+    /// Names of zones in the source, and the zones that take their place.
+    pub zones: Vec<(String, Timezone)>,
+    /// Which pings come along.
+    pub logs: Logs,
+    /// Users come along.
+    pub users: bool,
+    /// What the old server was configured with.
+    pub environment: Environment,
+}
+
+/// Why nothing is imported.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The source cannot be read, or what was asked for is not in it.
+    Source(String),
+    /// Rows that are wrong, or that have no place here.
+    Rows {
+        /// What the source is called.
+        source: String,
+        /// What is wrong, in the order of the source.
+        complaints: Vec<Complaint>,
+    },
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(problem) => f.write_str(problem),
+            Self::Rows { source, complaints } => {
+                complaints.iter().try_for_each(|complaint| writeln!(f, "{source}: {complaint}"))?;
+                match complaints.len() {
+                    MOST_COMPLAINTS => writeln!(f, "these are the first {MOST_COMPLAINTS} things that are wrong"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+/// Takes the rows of a source.
+trait Visit {
+    /// Whether rows of this table are wanted.
+    fn wants(&self, table: Table) -> bool;
+
+    /// Takes a row. After a break nothing more is wanted.
+    fn row(&mut self, row: Row) -> ControlFlow<()>;
+
+    /// So much of the source has been read.
+    fn at(&mut self, done: u64);
+}
+
+/// How far reading is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The logs are being read, which come last.
+    pub logs: bool,
+    /// How much has been read.
+    pub done: u64,
+    /// How much there is.
+    pub total: u64,
+}
+
+/// One way through the source.
+struct Pass<'a> {
+    tables: &'static [Table],
+    take: &'a mut dyn FnMut(Row) -> Result<(), Complaint>,
+    complaints: &'a mut Vec<Complaint>,
+    tell: &'a mut dyn FnMut(u64),
+}
+
+impl Visit for Pass<'_> {
+    fn wants(&self, table: Table) -> bool {
+        self.tables.contains(&table)
+    }
+
+    fn row(&mut self, row: Row) -> ControlFlow<()> {
+        if let Err(complaint) = (self.take)(row) {
+            self.complaints.push(complaint);
+        }
+        if self.complaints.len() < MOST_COMPLAINTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn at(&mut self, done: u64) {
+        (self.tell)(done);
+    }
+}
+
+/// Reads a source as it would be imported at `now`.
+///
+/// # Errors
+/// When it cannot be read, has rows that are wrong, or lacks what was asked for.
+pub fn look(
+    source: &mut Source,
+    options: &Options,
+    now: Moment,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<(Imported, Report), ImportError> {
+    let total = source.size();
+    let mut complaints = Vec::new();
+    let mut objects = Vec::new();
+    let mut pass = Pass {
+        tables: &Table::OBJECTS,
+        take: &mut |row| {
+            objects.push(row);
+            Ok(())
+        },
+        complaints: &mut complaints,
+        tell: &mut |done| tell(Progress { logs: false, done, total }),
+    };
+    source.read(&mut pass).map_err(ImportError::Source)?;
+    let name = source.name().to_owned();
+    let made = Healthchecks::new(objects, options, now, &mut complaints);
+    let mut healthchecks = made.map_err(|problem| ImportError::Source(format!("{name}: {problem}")))?;
+    let mut pass = Pass {
+        tables: &Table::LOGS,
+        take: &mut |row| healthchecks.log(&row),
+        complaints: &mut complaints,
+        tell: &mut |done| tell(Progress { logs: true, done, total }),
+    };
+    if pass.complaints.len() < MOST_COMPLAINTS {
+        source.read(&mut pass).map_err(ImportError::Source)?;
+    }
+    if complaints.is_empty() {
+        return Ok(healthchecks.end(source));
+    }
+    complaints.truncate(MOST_COMPLAINTS);
+    Err(ImportError::Rows { source: name, complaints })
+}
+
+#[cfg(test)]
+mod tests;

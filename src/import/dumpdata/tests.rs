@@ -1,0 +1,75 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::tests::{Everything, row};
+use super::*;
+
+fn read_all(text: &[u8]) -> Result<Vec<Row>, String> {
+    let mut everything = Everything::default();
+    read(text, &mut everything).map(|()| everything.rows)
+}
+
+#[test]
+fn objects_become_rows_with_the_columns_of_a_database() {
+    let text = json!([
+        { "model": "contenttypes.contenttype", "pk": 1, "fields": { "model": "x" } },
+        { "model": "api.check", "pk": 7, "fields": { "name": "a", "project": 3, "manual_resume": true, "last_ping": null, "x": [1], "y": 1.5 } },
+        { "model": "api.channel", "pk": 2, "fields": { "kind": "email", "checks": [7, 8] } },
+    ]);
+    let (int, text_of) = (Value::Integer, |text: &str| Value::Text(text.into()));
+    let wanted = [
+        row(
+            Table::Check,
+            &["id", "last_ping", "manual_resume", "name", "project_id", "x", "y"],
+            vec![int(7), Value::Null, Value::Flag(true), text_of("a"), int(3), Value::Other, Value::Other],
+        ),
+        row(Table::Channel, &["id", "kind"], vec![int(2), text_of("email")]),
+        row(Table::Assignment, &["channel_id", "check_id"], vec![int(2), int(7)]),
+        row(Table::Assignment, &["channel_id", "check_id"], vec![int(2), int(8)]),
+    ];
+    let pretty = serde_json::to_string_pretty(&text).unwrap();
+    assert_eq!(read_all(text.to_string().as_bytes()).unwrap(), wanted);
+    assert_eq!(read_all(format!("\n{pretty}\n").as_bytes()).unwrap(), wanted);
+    let mut first = Everything { most: 1, ..Everything::default() };
+    assert_eq!(read(pretty.as_bytes(), &mut first), Ok(()));
+    assert_eq!(first.rows, wanted[..1], "nothing is read that is no longer wanted");
+}
+
+#[test]
+fn what_is_no_such_array_is_refused_with_its_place() {
+    for (text, part) in [
+        ("[", "EOF while parsing a list at line 1 column 1"),
+        ("[{\"model\": \"api.check\"}]", "missing field `fields`"),
+        ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": []}]", "invalid type: sequence"),
+        ("[1]", "invalid type: integer"),
+        ("[] x", "trailing characters"),
+        ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": {\"a\": \"", "EOF while parsing"),
+    ] {
+        let problem = read_all(text.as_bytes()).unwrap_err();
+        assert!(problem.contains(part), "{text}: {problem:?} has no {part:?}");
+    }
+    let long = std::io::Cursor::new("[{\"model\": \"api.ping\", \"fields\": {\"a\": \"").chain(std::io::repeat(b'x'));
+    assert!(read(long, &mut Everything::default()).unwrap_err().contains("an object of more than 64 MiB"));
+    let deep = format!("[{{\"model\": \"api.ping\", \"fields\": {{\"a\": {}", "[".repeat(100_000));
+    assert!(read_all(deep.as_bytes()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_texts_come_back(texts in prop::collection::vec(any::<String>(), 0..8)) {
+        let objects: Vec<_> = texts.iter().map(|text| json!({ "model": "api.ping", "pk": 1, "fields": { "ua": text } })).collect();
+        let wanted = texts.iter().map(|text| row(Table::Ping, &["id", "ua"], vec![Value::Integer(1), Value::Text(text.clone())]));
+        prop_assert_eq!(read_all(json!(objects).to_string().as_bytes()), Ok(wanted.collect()));
+    }
+
+    #[test]
+    fn damage_is_an_error_or_other_rows(texts in prop::collection::vec(".*", 1..8), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+        let objects: Vec<_> = texts.iter().map(|text| json!({ "model": "api.channel", "pk": 1, "fields": { "name": text, "checks": [1] } })).collect();
+        let mut bytes = json!(objects).to_string().into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        bytes.truncate(if cut { at } else { bytes.len() });
+        // Whatever comes of it, it ends.
+        let _ = read_all(&bytes);
+    }
+}

@@ -1,0 +1,305 @@
+//! What each row of a Healthchecks becomes here, or why it does not: a function of rows, of what was asked for and of the time.
+
+mod channel;
+mod check;
+mod log;
+mod project;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::report::{IncompleteRow, LateRow, Remarks, Report, Tally, What};
+use super::rows::{Complaint, Row, Table};
+use super::{MOST_COMPLAINTS, Options, Source, environment};
+use crate::domain::alert::{Held, Telling};
+use crate::domain::imported::{ForeignSecret, Imported, ImportedChannel, ImportedProject, ImportedSettings};
+use crate::domain::moment::Moment;
+use crate::domain::status::Status;
+use crate::domain::user::Membership;
+use channel::Made;
+use log::CheckLog;
+use project::{Owners, Projects};
+
+/// A Healthchecks whose logs are still to be read.
+pub(super) struct Healthchecks<'a> {
+    options: &'a Options,
+    now: Moment,
+    tally: Tally,
+    imported: Imported,
+    /// By the numbers of the checks that come along.
+    logs: HashMap<i64, CheckLog>,
+    /// Numbers of the checks that do not.
+    left: HashSet<i64>,
+    incomplete: Vec<IncompleteRow>,
+}
+
+/// Why reading the tables ends.
+enum Refusal {
+    /// A row without which nothing makes sense is wrong.
+    Row(Complaint),
+    /// Something that was asked for is not there.
+    Missing(String),
+}
+
+impl From<Complaint> for Refusal {
+    fn from(complaint: Complaint) -> Self {
+        Self::Row(complaint)
+    }
+}
+
+/// Channels that come along, by their numbers: the places of their projects, their order and their UUIDs.
+type KnownChannels = HashMap<i64, (usize, usize, Uuid)>;
+
+/// Rows of tables that are read whole.
+#[derive(Default)]
+struct Tables(HashMap<Table, Vec<Row>>);
+
+impl Tables {
+    /// The rows of a table, oldest first.
+    fn take(&mut self, table: Table) -> Result<Vec<Row>, Complaint> {
+        let rows = self.0.remove(&table).unwrap_or_default();
+        let age = |row: Row| Ok(((row.moment("created")?, row.id("id")?), row));
+        let mut rows = rows.into_iter().map(age).collect::<Result<Vec<_>, Complaint>>()?;
+        rows.sort_by_key(|(age, _)| *age);
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+}
+
+impl<'a> Healthchecks<'a> {
+    /// Takes all but the logs. What is wrong with rows is complained of.
+    ///
+    /// # Errors
+    /// When there is nothing to take, or something that was asked for is not there.
+    pub(super) fn new(rows: Vec<Row>, options: &'a Options, now: Moment, complaints: &mut Vec<Complaint>) -> Result<Self, String> {
+        let mut tables = Tables::default();
+        for row in rows {
+            tables.0.entry(row.table).or_default().push(row);
+        }
+        if !tables.0.contains_key(&Table::Project) {
+            return Err(match tables.0.contains_key(&Table::Check) {
+                true => {
+                    "there are checks but no projects: upgrade that Healthchecks to a release of 2019 or later, or dump accounts too".into()
+                }
+                false => "there is no project of a Healthchecks in it".into(),
+            });
+        }
+        let secret = options
+            .environment
+            .get("SECRET_KEY")
+            .map(ForeignSecret::parse)
+            .transpose()
+            .map_err(|problem| format!("SECRET_KEY: {problem}"))?;
+        let imported = Imported { secret, ..Imported::default() };
+        let (tally, logs, left, incomplete) = (Tally::default(), HashMap::new(), HashSet::new(), Vec::new());
+        let mut made = Self { options, now, tally, imported, logs, left, incomplete };
+        match made.objects(&mut tables, complaints) {
+            Ok(()) => Ok(made),
+            Err(Refusal::Row(complaint)) => {
+                complain(complaints, complaint);
+                Ok(made)
+            }
+            Err(Refusal::Missing(problem)) => Err(problem),
+        }
+    }
+
+    fn objects(&mut self, tables: &mut Tables, complaints: &mut Vec<Complaint>) -> Result<(), Refusal> {
+        let users = tables.take(Table::User)?;
+        let owners = Owners::read(&users, &tables.take(Table::Profile)?)?;
+        let projects = tables.take(Table::Project)?;
+        let places = self.projects(&projects, &owners, complaints)?;
+        let channels = self.channels(&tables.take(Table::Channel)?, &places, complaints)?;
+        let mut assigned: HashMap<i64, Vec<i64>> = HashMap::new();
+        for row in tables.0.remove(&Table::Assignment).unwrap_or_default() {
+            assigned.entry(row.id("check_id")?).or_default().push(row.id("channel_id")?);
+        }
+        self.checks(&tables.take(Table::Check)?, &places, &channels, &assigned, complaints)?;
+        if self.options.users {
+            self.users(&users, &projects, &tables.take(Table::Member)?, &places, complaints)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the places of those that come along by their numbers.
+    fn projects(&mut self, rows: &[Row], owners: &Owners, complaints: &mut Vec<Complaint>) -> Result<HashMap<i64, usize>, Refusal> {
+        let secret = self.imported.secret.clone();
+        let mut reader = Projects { options: self.options, owners, secret: secret.as_ref(), taken: BTreeSet::new(), met: HashSet::new() };
+        let mut places = HashMap::new();
+        for row in rows {
+            match reader.project(row, &mut self.tally) {
+                Ok(None) => {}
+                Ok(Some(project)) => {
+                    places.insert(row.id("id")?, self.imported.projects.len());
+                    self.imported.projects.push(project);
+                }
+                Err(complaint) => complain(complaints, complaint),
+            }
+        }
+        let missed = self.options.projects.iter().find(|chosen| !reader.met.contains(&chosen.old));
+        missed.map_or(Ok(places), |chosen| Err(Refusal::Missing(format!("there is no project {:?} in it", chosen.old))))
+    }
+
+    /// Gives the UUIDs of those that come along by their numbers, with their projects and their order.
+    fn channels(&mut self, rows: &[Row], places: &HashMap<i64, usize>, complaints: &mut Vec<Complaint>) -> Result<KnownChannels, Refusal> {
+        let mut known = HashMap::new();
+        for row in rows {
+            let Some(place) = places.get(&row.id("project_id")?).copied() else {
+                self.tally.dropped(What::Channels, 1, "of projects that stay behind");
+                continue;
+            };
+            match channel::channel(row, &self.options.environment) {
+                Ok(Made::Channel(channel)) => {
+                    let Some(project) = self.imported.projects.get_mut(place) else { continue };
+                    known.insert(row.id("id")?, (place, known.len(), channel.uuid));
+                    self.tally.carried(What::Channels, 1);
+                    self.incomplete.extend(incomplete(project, &channel));
+                    project.channels.push(channel);
+                }
+                Ok(Made::Dropped(why)) => self.tally.dropped(What::Channels, 1, why),
+                Err(complaint) => complain(complaints, complaint),
+            }
+        }
+        self.tally.changed(What::Channels, self.incomplete.len() as u64);
+        Ok(known)
+    }
+
+    fn checks(
+        &mut self,
+        rows: &[Row],
+        places: &HashMap<i64, usize>,
+        channels: &KnownChannels,
+        assigned: &HashMap<i64, Vec<i64>>,
+        complaints: &mut Vec<Complaint>,
+    ) -> Result<(), Refusal> {
+        let mut skipped = HashSet::new();
+        for row in rows {
+            let id = row.id("id")?;
+            let place = places.get(&row.id("project_id")?).copied();
+            let meant = |word: &&String| check::is_meant(row, word);
+            let meant = self.options.skip.iter().map(|word| meant(&word).map(|is_meant| is_meant.then_some(word)));
+            let words: Vec<_> = meant.filter_map(Result::transpose).collect::<Result<_, Complaint>>()?;
+            skipped.extend(words.iter().copied());
+            let why = if words.is_empty() { "of projects that stay behind" } else { "left out by --skip" };
+            let Some((place, project)) =
+                place.filter(|_| words.is_empty()).and_then(|place| Some((place, self.imported.projects.get_mut(place)?)))
+            else {
+                self.tally.dropped(What::Checks, 1, why);
+                self.left.insert(id);
+                continue;
+            };
+            let check::ReadCheck { mut check, is_changed } = match check::check(row, self.options, self.now) {
+                Ok(read) => read,
+                Err(complaint) => {
+                    complain(complaints, complaint);
+                    continue;
+                }
+            };
+            let own = assigned.get(&id).into_iter().flatten().filter_map(|channel| channels.get(channel)).filter(|(of, ..)| *of == place);
+            let mut own: Vec<_> = own.map(|(_, order, uuid)| (*order, *uuid)).collect();
+            own.sort_unstable();
+            own.dedup();
+            check.channels = own.into_iter().map(|(_, uuid)| uuid).collect();
+            self.tally.carried(What::Checks, 1);
+            self.tally.changed(What::Checks, u64::from(is_changed || check.badge.is_none()));
+            self.tally.note(What::Checks, Some(u64::from(is_changed)), "with times in the future: they become now");
+            self.tally.note(What::Checks, Some(u64::from(check.badge.is_none())), "without a badge: they get a new one");
+            self.logs.insert(id, CheckLog::new(check.uuid, check.state.n_pings, project.ping_log_limit));
+            project.checks.push(check);
+        }
+        let missed = self.options.skip.iter().find(|word| !skipped.contains(word));
+        missed.map_or(Ok(()), |word| Err(Refusal::Missing(format!("there is no check {word:?} in it"))))
+    }
+
+    fn users(
+        &mut self,
+        rows: &[Row],
+        projects: &[Row],
+        members: &[Row],
+        places: &HashMap<i64, usize>,
+        complaints: &mut Vec<Complaint>,
+    ) -> Result<(), Refusal> {
+        let uuid = |number: i64| places.get(&number).and_then(|place| self.imported.projects.get(*place)).map(|project| project.uuid);
+        let mut grants: HashMap<i64, Vec<(Uuid, Membership)>> = HashMap::new();
+        for row in projects {
+            let member = uuid(row.id("id")?).map(|uuid| (uuid, Membership::Member));
+            grants.entry(row.id("owner_id")?).or_default().extend(member);
+        }
+        for row in members {
+            // An invitation from before projects has none.
+            let Some(number) = row.integer("project_id")? else { continue };
+            let membership = project::membership(row)?;
+            grants.entry(row.id("user_id")?).or_default().extend(uuid(number).map(|uuid| (uuid, membership)));
+        }
+        let mut taken = BTreeSet::new();
+        for row in rows {
+            match project::user(row, &grants, &mut taken, self.now, &mut self.tally) {
+                Ok(user) => self.imported.users.push(user),
+                Err(complaint) => complain(complaints, complaint),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a row of a log.
+    pub(super) fn log(&mut self, row: &Row) -> Result<(), Complaint> {
+        let id = row.id("owner_id")?;
+        let Some(log) = self.logs.get_mut(&id) else {
+            let what = if row.table == Table::Flip { What::Flips } else { What::Pings };
+            let why = if self.left.contains(&id) { "of checks that stay behind" } else { "of checks that are not in it" };
+            self.tally.dropped(what, 1, why);
+            return Ok(());
+        };
+        let at = match row.table {
+            Table::Flip => log.flip(row, self.now, &mut self.tally)?.map(|flip| flip.flip.at),
+            _ => log.ping(row, self.options, self.now, &mut self.tally)?.map(|ping| ping.at),
+        };
+        self.imported.newest = self.imported.newest.max(at);
+        Ok(())
+    }
+
+    /// What there is when the logs have been read.
+    pub(super) fn end(self, source: &Source) -> (Imported, Report) {
+        let Self { options, now, mut tally, mut imported, logs, incomplete, .. } = self;
+        let logs: HashMap<Uuid, CheckLog> = logs.into_values().map(|log| (log.uuid, log)).collect();
+        let mut late = Vec::new();
+        for project in &mut imported.projects {
+            for check in &mut project.checks {
+                let last = logs.get(&check.uuid).and_then(CheckLog::last_flip);
+                if let Some(log) = logs.get(&check.uuid) {
+                    log.count(options.logs, &mut tally);
+                }
+                let state = &mut check.state;
+                state.changed = last.map_or(check.created, |(at, _)| at);
+                if state.status == Status::Down {
+                    // The old server may have died before it told.
+                    let is_told = last.is_none_or(|(_, is_told)| is_told);
+                    state.telling = if is_told { Telling::Told } else { Telling::Due { at: now, held: Held::Away } };
+                }
+                imported.newest = imported.newest.max(state.last_ping).max(state.run.map(|run| run.start));
+                if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
+                    let names = [check.settings.name.as_str(), check.settings.slug.as_str()];
+                    let name = names.into_iter().find(|name| !name.is_empty()).map_or_else(|| check.uuid.to_string(), str::to_owned);
+                    late.push(LateRow { project: project.name.as_str().to_owned(), name });
+                }
+            }
+        }
+        let (serve_flags, advice) = environment::serve(&options.environment);
+        let remarks = Remarks { newest: imported.newest, incomplete, late, serve_flags, advice };
+        (imported, Report::new(source, tally, remarks))
+    }
+}
+
+fn complain(complaints: &mut Vec<Complaint>, complaint: Complaint) {
+    if complaints.len() < MOST_COMPLAINTS {
+        complaints.push(complaint);
+    }
+}
+
+fn incomplete(project: &ImportedProject, channel: &ImportedChannel) -> Option<IncompleteRow> {
+    let ImportedSettings::Incomplete { kind, lacks, .. } = &channel.settings else { return None };
+    let (project, name) = (project.name.as_str().to_owned(), channel.name.as_str().to_owned());
+    Some(IncompleteRow { project, uuid: channel.uuid, name, kind: kind.name, lacks: lacks.to_vec() })
+}
+
+#[cfg(test)]
+mod tests;

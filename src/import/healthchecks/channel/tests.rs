@@ -1,0 +1,155 @@
+use super::super::super::tests::texts;
+use super::*;
+use crate::import::rows::Table;
+
+const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+
+fn given(kind: &str, value: &str, more: &[(&str, &str)], environment: &str) -> Result<Made, Complaint> {
+    let environment = if environment.is_empty() { Environment::default() } else { Environment::parse(environment).unwrap() };
+    let columns = [("id", "1"), ("code", UUID), ("name", "n"), ("kind", kind), ("value", value)];
+    channel(&texts(Table::Channel, &[more, &columns].concat()), &environment)
+}
+
+fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
+    match given(kind, value, &[], environment) {
+        Ok(Made::Channel(channel)) => channel,
+        Ok(Made::Dropped(why)) => panic!("{kind} {value}: {why}"),
+        Err(complaint) => panic!("{kind} {value}: {complaint}"),
+    }
+}
+
+/// What is set, with what is missing behind it.
+fn told(settings: &ImportedSettings) -> String {
+    let (pairs, lacks): (Vec<_>, &[&str]) = match settings {
+        ImportedSettings::Whole(settings) => (settings.pairs().collect(), &[]),
+        ImportedSettings::Incomplete { given, lacks, .. } => (given.pairs().collect(), lacks),
+    };
+    let mut pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.sort_unstable();
+    let lacks: String = lacks.iter().map(|key| format!(" -{key}")).collect();
+    pairs.join(" ") + &lacks
+}
+
+#[test]
+fn each_kind_keeps_what_it_was_set_to() {
+    let phone = r#"{"value": "+37120000000", "up": false, "down": true}"#;
+    for (kind, value, environment, wanted) in [
+        ("email", "a@example.org", "", "to=a@example.org"),
+        ("email", r#"{"value": "a@example.org", "up": true, "down": false}"#, "", "send=up to=a@example.org"),
+        (
+            "webhook",
+            r#"{"method_down": "POST", "url_down": "https://a/d", "body_down": "$NAME", "headers_down": {"X-B": "c"},
+                "method_up": "GET", "url_up": "https://a/u", "body_up": "unsent", "headers_up": {}}"#,
+            "",
+            "down-body=$NAME down-header.x-b=c down-method=POST down-url=https://a/d method=POST up-method=GET up-url=https://a/u",
+        ),
+        ("webhook", r#"{"url_down": "", "url_up": "https://a/u"}"#, "", "method=GET up-method=GET up-url=https://a/u"),
+        ("slack", r#"{"incoming_webhook": {"url": "https://a/b"}}"#, "", "url=https://a/b"),
+        ("slack", "https://a/b", "", "url=https://a/b"),
+        ("mattermost", "https://a/b", "", "url=https://a/b"),
+        ("discord", r#"{"webhook": {"url": "https://discordapp.com/api/webhooks/1/a"}}"#, "", "url=https://discord.com/api/webhooks/1/a"),
+        ("rocketchat", "https://a/b", "", "url=https://a/b"),
+        ("telegram", r#"{"id": -1, "thread_id": null}"#, "", "chat=-1 -token"),
+        ("telegram", r#"{"id": 5, "thread_id": 7}"#, "TELEGRAM_TOKEN=1:a", "api=https://api.telegram.org chat=5 thread=7 token=1:a"),
+        ("po", "u|-2", "PUSHOVER_API_TOKEN=t", "priority-up=-2 priority=-2 token=t user=u"),
+        ("po", "u|2|0", "", "priority-up=0 priority=2 user=u -token"),
+        ("pushbullet", "o.a", "", "token=o.a"),
+        ("opsgenie", "k", "", "key=k region=us"),
+        ("opsgenie", r#"{"key": "k", "region": "eu"}"#, "", "key=k region=eu"),
+        ("pd", "k", "", "api=v1 key=k region=us"),
+        ("pd", r#"{"service_key": "k", "account": "a"}"#, "", "api=v1 key=k region=us"),
+        (
+            "ntfy",
+            r#"{"topic": "t", "url": "https://ntfy.sh", "priority": 5, "priority_up": 0}"#,
+            "NTFY_SH_TOKEN=tk",
+            "priority-up=0 priority=5 token=tk topic=t url=https://ntfy.sh",
+        ),
+        (
+            "ntfy",
+            r#"{"topic": "t", "url": "https://own", "priority": 3, "priority_up": 3, "token": ""}"#,
+            "NTFY_SH_TOKEN=tk",
+            "priority-up=3 priority=3 topic=t url=https://own",
+        ),
+        ("gotify", r#"{"url": "https://g", "token": "t"}"#, "", "token=t url=https://g"),
+        ("matrix", "!a:b", "MATRIX_HOMESERVER=https://m", "room=!a:b server=https://m -token"),
+        (
+            "zulip",
+            r#"{"bot_email": "b@z.example.org", "api_key": "k", "mtype": "private", "to": "a@example.org"}"#,
+            "",
+            "bot-email=b@z.example.org key=k site=https://z.example.org to=a@example.org type=direct",
+        ),
+        (
+            "sms",
+            phone,
+            "TWILIO_ACCOUNT=A\nTWILIO_AUTH=t\nTWILIO_FROM=+1202",
+            "account=A api=https://api.twilio.com from=+1202 send=down to=+37120000000 token=t",
+        ),
+        ("sms", r#"{"value": "+37120000000"}"#, "", "send=down to=+37120000000 -account -token -from"),
+        ("sms", phone, "TWILIO_MESSAGING_SERVICE_SID=MG1", "send=down service=MG1 to=+37120000000 -account -token"),
+        ("whatsapp", phone, "WHATSAPP_UP_CONTENT_SID=HX2", "content-up=HX2 send=down to=+37120000000 -account -token -content-down -from"),
+        ("call", "+37120000000", "", "to=+37120000000 -account -token -from"),
+        ("signal", phone, "", "send=down to=+37120000000 -url"),
+        ("trello", r#"{"token": "t", "list_id": "l"}"#, "TRELLO_APP_KEY=k", "key=k list=l token=t"),
+        ("github", r#"{"installation_id": 1, "repo": "o/n", "labels": ["a", "b"]}"#, "", "labels=a,b repo=o/n -token"),
+        ("apprise", "json://a,b", "", "urls=json://a,b -url"),
+        ("shell", r#"{"cmd_down": "x $NAME", "cmd_up": ""}"#, "", "down-command=x $NAME"),
+        (
+            "group",
+            "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f,6F3A0F6E0C9B4F0E9B1B0A1B2C3D4E50",
+            "",
+            "channels=6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f,6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e50",
+        ),
+    ] {
+        let channel = come(kind, value, environment);
+        assert_eq!(told(&channel.settings), wanted, "{kind} {value}");
+        let incomplete = matches!(channel.settings, ImportedSettings::Incomplete { .. });
+        assert_eq!(channel.disabled.as_deref().is_some_and(|why| why.starts_with("imported without ")), incomplete, "{kind}");
+        assert!(value.len() < 5 || !format!("{channel:?}").contains(value), "no secret is shown");
+    }
+}
+
+#[test]
+fn what_was_off_stays_off_for_a_reason() {
+    for (kind, value, more, reason) in [
+        ("pd", "k", &[("disabled", "t")][..], Some("it was disabled before it was imported")),
+        ("email", "a@example.org", &[("email_verified", "f")], Some("its address was not confirmed before it was imported")),
+        ("pd", "k", &[("email_verified", "f"), ("disabled", "f")], None),
+        (
+            "email",
+            r#"{"value": "a@example.org", "up": false, "down": false}"#,
+            &[],
+            Some("it told neither up nor down before it was imported"),
+        ),
+    ] {
+        let Ok(Made::Channel(channel)) = given(kind, value, more, "") else { panic!("{kind}") };
+        assert_eq!(channel.disabled.as_deref(), reason);
+    }
+}
+
+#[test]
+fn what_cannot_be_a_channel_is_dropped_or_complained_of() {
+    for (kind, value, part) in [
+        ("hipchat", "x", "\"hipchat\" is no kind of channel here"),
+        ("pagerduty", "x", "\"pagerduty\" is no kind of channel here"),
+        ("rocketchat", "ftp://a", "\"n\": settings of kind rocketchat: url is not an http:// or https:// URL"),
+        ("signal", r#"{"value": ""}"#, ""),
+    ] {
+        match given(kind, value, &[], "") {
+            Ok(Made::Dropped(why)) => assert!(why.starts_with(part), "{why}"),
+            Ok(Made::Channel(channel)) => assert!(part.is_empty() && told(&channel.settings) == " -url -to", "{channel:?}"),
+            Err(complaint) => panic!("{complaint}"),
+        }
+    }
+    for (kind, value) in [
+        ("webhook", "x"),
+        ("telegram", "{}"),
+        ("po", "u"),
+        ("zulip", "{\"bot_email\": \"b\"}"),
+        ("group", "x"),
+        ("discord", "{\"a\": 1}"),
+        ("alertmanager", "x"),
+    ] {
+        let Err(complaint) = given(kind, value, &[], "") else { panic!("{kind}") };
+        assert_eq!(complaint.to_string(), format!("api_channel 1 (\"n\"): value is not what a channel of kind {kind} has"));
+    }
+}

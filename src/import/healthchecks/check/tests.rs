@@ -1,0 +1,96 @@
+use super::super::super::tests::{NOW, options, texts};
+use super::*;
+use crate::import::rows::Table;
+
+const GIVEN: [(&str, &str); 11] = [
+    ("id", "7"),
+    ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
+    ("name", "Backup"),
+    ("slug", "backup"),
+    ("created", "2024-06-01 12:00:00"),
+    ("kind", "simple"),
+    ("timeout", "01:00:00"),
+    ("grace", "00:05:00"),
+    ("tz", "UTC"),
+    ("status", "new"),
+    ("n_pings", "5"),
+];
+
+fn given(more: &[(&str, &str)]) -> Row {
+    texts(Table::Check, &[more, &GIVEN].concat())
+}
+
+fn made(more: &[(&str, &str)]) -> ReadCheck {
+    check(&given(more), &options(), NOW).unwrap()
+}
+
+#[test]
+fn settings_go_through_the_parsers_of_the_api() {
+    for (more, problem) in [
+        (
+            &[("tz", "US/Pacific-New")][..],
+            "tz \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, such as Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check",
+        ),
+        (&[("kind", "weekly")], "kind \"weekly\" is unknown"),
+        (&[("timeout", "00:00:59")], "timeout: give a whole number of seconds from 60 to 31536000"),
+        (&[("grace", "00:05:00.5")], "grace is not a whole number of seconds"),
+        (&[("slug", "A b")], "slug: it consists of a to z, 0 to 9, hyphens and underscores"),
+        (&[("methods", "PUT")], "methods is neither empty nor POST"),
+        (&[("status", "grace")], "status is none of new, up, down, paused"),
+        (&[("status", "up")], "status is up, but last_ping is missing"),
+        (&[("n_pings", "-1")], "n_pings is negative"),
+        (&[("code", "x")], "code is not a UUID"),
+    ] {
+        let complaint = check(&given(more), &options(), NOW).err().unwrap();
+        assert_eq!(complaint.to_string(), format!("api_check 7 (\"Backup\"): {problem}"));
+    }
+    for (kind, schedule, part) in
+        [("cron", "x", "schedule: "), ("oncalendar", "* * * * *", "schedule: it is of the other kind here; leave the check behind")]
+    {
+        let complaint = check(&given(&[("kind", kind), ("schedule", schedule)]), &options(), NOW).err().unwrap().to_string();
+        assert!(complaint.contains(part) && complaint.contains("--skip"), "{complaint}");
+    }
+    let zone = Timezone::parse("America/Los_Angeles").unwrap();
+    let read =
+        check(&given(&[("tz", "US/Pacific-New")]), &Options { zones: vec![("US/Pacific-New".into(), zone)], ..options() }, NOW).unwrap();
+    assert_eq!(read.check.settings.tz.name(), "America/Los_Angeles");
+}
+
+#[test]
+fn columns_that_older_releases_lack_have_what_they_stood_for() {
+    let settings = made(&[("success_kw", ""), ("failure_kw", "")]).check.settings;
+    assert!(!settings.filters.subject && !settings.post_only);
+    let old = made(&[("subject", "ok"), ("subject_fail", "error")]).check;
+    assert_eq!((old.settings.success_kw.as_str(), old.settings.failure_kw.as_str(), old.settings.filters.subject), ("ok", "error", true));
+    assert!(old.badge.is_none() && old.state.run.is_none());
+    let row = texts(Table::Check, &GIVEN.into_iter().filter(|(name, _)| *name != "slug").collect::<Vec<_>>());
+    assert_eq!(check(&row, &options(), NOW).unwrap().check.settings.slug.as_str(), "backup");
+    assert_eq!(made(&[("slug", "")]).check.settings.slug.as_str(), "", "an empty slug was somebody's wish");
+    let long = "x ".repeat(500);
+    assert_eq!(made(&[("tags", &long)]).check.settings.tags.as_str(), long, "what is stored may be over a limit");
+}
+
+#[test]
+fn times_stay_and_those_in_the_future_become_now() {
+    let read = made(&[
+        ("status", "up"),
+        ("last_ping", "2024-08-30 11:00:00"),
+        ("last_start", "2024-08-30 11:30:00"),
+        ("last_duration", "00:00:01.5"),
+    ]);
+    let state = read.check.state;
+    assert_eq!((state.last_ping, state.last_duration, read.is_changed), (Some(NOW.plus_secs(-3_600)), Some(1_500_000), false));
+    assert_eq!((state.grace_start, state.run.map(|run| run.start)), (Some(NOW), Some(NOW.plus_secs(-1_800))));
+    assert_eq!((state.n_pings, state.failures), (5, 0));
+    let read = made(&[("status", "down"), ("last_ping", "2030-01-01 00:00:00")]);
+    assert_eq!((read.check.state.last_ping, read.is_changed, read.check.state.failures), (Some(NOW), true, 1));
+}
+
+#[test]
+fn a_check_is_meant_by_its_name_its_slug_or_its_uuid() {
+    for (word, meant) in [("Backup", true), ("backup", true), (GIVEN[1].1, true), ("back", false), ("", false)] {
+        assert_eq!(is_meant(&given(&[]), word), Ok(meant), "{word}");
+    }
+    assert_eq!(called(&given(&[("name", "")])), Ok("backup".into()));
+    assert_eq!(called(&given(&[("name", ""), ("slug", "")])), Ok(GIVEN[1].1.into()));
+}

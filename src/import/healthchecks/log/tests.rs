@@ -1,0 +1,132 @@
+use super::super::super::tests::{NOW, options, row, texts};
+use super::*;
+use crate::import::rows::{Table, Value};
+
+fn ping(n: i64, more: &[(&str, &str)]) -> Row {
+    let n = n.to_string();
+    let given = [("id", "1"), ("n", n.as_str()), ("created", "2024-06-01 12:00:00"), ("scheme", "http")];
+    // Of two columns of one name the first counts.
+    texts(Table::Ping, &[more, &given].concat())
+}
+
+/// Counts of pings and bodies, and the notes, after a check with so many pings and this limit took these.
+fn counted(n_pings: u64, limit: u32, rows: &[Row], options: &Options) -> serde_json::Value {
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), n_pings, limit), Tally::default());
+    for row in rows {
+        log.ping(row, options, NOW, &mut tally).unwrap();
+    }
+    log.count(options.logs, &mut tally);
+    tally.json()
+}
+
+#[test]
+fn the_newest_pings_without_a_gap_come() {
+    let run = |numbers: &mut dyn Iterator<Item = i64>| numbers.map(|n| ping(n, &[])).collect::<Vec<_>>();
+    for (n_pings, limit, rows, carried, dropped) in [
+        (150, 100, run(&mut (1..=150)), 100, &[("older than the log limit", 50)][..]),
+        (150, 100, run(&mut (31..=150).rev()), 100, &[("older than the log limit", 20)]),
+        (150, 1_000, run(&mut (1..=150)), 150, &[]),
+        (150, 1_000, run(&mut (1..=150).filter(|n| *n != 86)), 64, &[("before a gap in their numbers", 85)]),
+        (150, 1_000, run(&mut (1..=150).filter(|n| *n != 87)), 63, &[("before a gap in their numbers", 86)]),
+        (200, 1_000, run(&mut (1..=10).chain(150..=200)), 51, &[("before a gap in their numbers", 10)]),
+        (2, 100, run(&mut [1, 2, 3, 2].into_iter()), 2, &[("logged while the source was written", 1), ("with the number of another", 1)]),
+        (2, 0, run(&mut (1..=2)), 0, &[("older than the log limit", 2)]),
+        (2, 100, run(&mut [0, -1, 1].into_iter()), 0, &[("without a number", 2), ("before a gap in their numbers", 1)]),
+        (u64::MAX, u32::MAX, run(&mut [1, i64::MAX].into_iter()), 0, &[("older than the log limit", 2)]),
+    ] {
+        let counts = counted(n_pings, limit, &rows, &options());
+        let notes: Vec<_> = counts["pings"]["notes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|note| (note["text"].as_str().unwrap(), note["count"].as_i64().unwrap()))
+            .collect();
+        assert_eq!((counts["pings"]["carried"].as_i64().unwrap_or(0), &notes[..]), (carried, dropped), "{n_pings} {limit}");
+    }
+}
+
+#[test]
+fn pings_are_read_whole() {
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
+    let full = ping(
+        1,
+        &[
+            ("kind", "fail"),
+            ("scheme", "https"),
+            ("method", "PUT"),
+            ("remote_addr", "2001:db8::1"),
+            ("ua", "curl"),
+            ("body_raw", "\\x6869"),
+            ("exitstatus", "255"),
+            ("rid", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"),
+        ],
+    );
+    let read = log.ping(&full, &options(), NOW, &mut tally).unwrap().unwrap();
+    let origin =
+        Origin { scheme: Scheme::Https, method: Method::Put, remote_addr: Some("2001:db8::1".parse().unwrap()), ua: "curl".into() };
+    let at = Moment::from_secs(1_717_243_200);
+    let rid = Uuid::try_parse("6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f").ok();
+    assert_eq!(read, ImportedPing { check: Uuid::nil(), n: 1, at, kind: Kind::Fail, origin, rid, exit: Some(255), body: (*b"hi").into() });
+    for (column, value, problem) in [
+        ("kind", "what", "kind \"what\" is unknown"),
+        ("scheme", "ftp", "scheme \"ftp\" is unknown"),
+        ("remote_addr", "here", "remote_addr is not an address"),
+        ("exitstatus", "256", "exitstatus is not one from 0 to 255"),
+        ("exitstatus", "x", "exitstatus is not a whole number"),
+        ("body_raw", "\\x6", "body_raw is not bytes"),
+        ("rid", "1", "rid is not a UUID"),
+        ("created", "never", "created is not a time"),
+    ] {
+        let mut log = CheckLog::new(Uuid::nil(), 1, 100);
+        let complaint = log.ping(&ping(1, &[(column, value)]), &options(), NOW, &mut tally).unwrap_err();
+        assert_eq!(complaint.to_string(), format!("api_ping 1: {problem}"));
+    }
+}
+
+#[test]
+fn bodies_methods_and_times_that_are_not_kept_are_counted() {
+    let rows = [
+        ping(1, &[("body", "old text"), ("created", "2030-01-01 00:00:00")]),
+        ping(2, &[("body_raw", "\\x"), ("method", "PROPFIND")]),
+        ping(3, &[("object_size", "500")]),
+        ping(4, &[("body_raw", "\\x00"), ("object_size", "0")]),
+    ];
+    let counts = counted(4, 100, &rows, &options());
+    assert_eq!((counts["pings"]["carried"].as_u64(), counts["pings"]["changed"].as_u64()), (Some(4), Some(2)));
+    assert_eq!((counts["bodies"]["carried"].as_u64(), counts["bodies"]["dropped"].as_u64()), (Some(2), Some(1)));
+    let heads = counted(4, 100, &rows, &Options { logs: Logs::Heads, ..options() });
+    assert_eq!((heads["bodies"]["carried"].as_u64(), heads["bodies"]["dropped"].as_u64()), (Some(0), Some(3)));
+    let none = counted(4, 100, &rows, &Options { logs: Logs::None, ..options() });
+    assert_eq!(none["pings"]["dropped"].as_u64(), Some(4));
+}
+
+#[test]
+fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
+    let flip = |id: i64, created: &str, is_told: bool, old: &str, new: &str| {
+        let text = |text: &str| Value::Text(text.into());
+        let processed = if is_told { text(created) } else { Value::Null };
+        let columns = ["id", "created", "processed", "old_status", "new_status", "reason"];
+        row(Table::Flip, &columns, vec![Value::Integer(id), text(created), processed, text(old), text(new), text("timeout")])
+    };
+    let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
+    assert_eq!(log.last_flip(), None);
+    let at = |secs| Moment::from_secs(secs);
+    for (row, carried, last) in [
+        (flip(1, "2024-05-31 23:59:59", true, "new", "up"), None, (at(1_717_199_999), true)),
+        (flip(2, "2024-08-01 00:00:00", false, "up", "down"), Some(at(1_722_470_400)), (at(1_722_470_400), false)),
+        (flip(9, "2024-07-01 00:00:00", true, "down", "up"), Some(at(1_719_792_000)), (at(1_722_470_400), false)),
+        (flip(3, "2024-08-01 00:00:00", true, "down", "up"), Some(at(1_722_470_400)), (at(1_722_470_400), true)),
+        (flip(4, "2031-01-01 00:00:00", true, "up", "down"), Some(NOW), (NOW, true)),
+    ] {
+        let read = log.flip(&row, NOW, &mut tally).unwrap();
+        assert_eq!((read.as_ref().map(|flip| flip.flip.at), log.last_flip()), (carried, Some(last)));
+        assert!(read.is_none_or(|flip| flip.flip.cause == Cause::Late));
+    }
+    let counts = tally.json();
+    assert_eq!(
+        (counts["flips"]["carried"].as_u64(), counts["flips"]["dropped"].as_u64(), counts["flips"]["changed"].as_u64()),
+        (Some(4), Some(1), Some(1))
+    );
+    let wrong = log.flip(&flip(5, "2024-08-01 00:00:00", true, "up", "gone"), NOW, &mut tally).unwrap_err();
+    assert_eq!(wrong.to_string(), "api_flip 5: new_status is no status");
+}

@@ -1,0 +1,204 @@
+//! What the projects of a Healthchecks are here, with their keys, and its users.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::domain::imported::{ForeignSecret, ImportedKey, ImportedProject, ImportedSecret, ImportedUser, KeyDigest, OldBadge};
+use crate::domain::moment::Moment;
+use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, PingKey, ProjectName, Secret};
+use crate::domain::user::{Membership, PasswordHash, UserName};
+use crate::import::Options;
+use crate::import::report::{Tally, What};
+use crate::import::rows::{Complaint, Row, unhex};
+
+/// Characters that a project's name may have.
+const NAME_CHARS: usize = 100;
+/// Characters of a name that the report shows.
+const NAME_SHOWN: usize = 40;
+
+/// What of its users counts for projects: mail addresses and log limits, by their numbers.
+pub(super) struct Owners {
+    addresses: HashMap<i64, String>,
+    limits: HashMap<i64, i64>,
+}
+
+impl Owners {
+    pub(super) fn read(users: &[Row], profiles: &[Row]) -> Result<Self, Complaint> {
+        let address = |row: &Row| Ok((row.id("id")?, row.text("email")?.to_owned()));
+        let limit = |row: &Row| Ok(row.integer("user_id")?.zip(row.integer("ping_log_limit")?));
+        let addresses = users.iter().map(address).collect::<Result<_, Complaint>>()?;
+        let limits = profiles.iter().map(limit).filter_map(Result::transpose).collect::<Result<_, Complaint>>()?;
+        Ok(Self { addresses, limits })
+    }
+}
+
+/// Reads rows of the table of projects.
+pub(super) struct Projects<'a> {
+    pub(super) options: &'a Options,
+    pub(super) owners: &'a Owners,
+    pub(super) secret: Option<&'a ForeignSecret>,
+    /// Names that projects have already.
+    pub(super) taken: BTreeSet<String>,
+    /// What was asked for and is there.
+    pub(super) met: HashSet<String>,
+}
+
+impl Projects<'_> {
+    /// Reads a row; `None`: it is not asked for.
+    pub(super) fn project(&mut self, row: &Row, tally: &mut Tally) -> Result<Option<ImportedProject>, Complaint> {
+        let uuid = row.need("code", row.uuid("code"))?;
+        let name = row.text("name")?;
+        let owner = row.id("owner_id")?;
+        let address = self.owners.addresses.get(&owner).map_or("", String::as_str);
+        // It shows one without a name under the address of its owner.
+        let shown = if name.is_empty() { address } else { name };
+        let text = uuid.to_string();
+        let chosen = self.options.projects.iter().find(|chosen| [name, shown, &text].contains(&chosen.old.as_str()));
+        if chosen.is_none() && !self.options.projects.is_empty() {
+            tally.dropped(What::Projects, 1, "not asked for");
+            return Ok(None);
+        }
+        self.met.extend(chosen.map(|chosen| chosen.old.clone()));
+        let wanted = chosen.and_then(|chosen| chosen.new.as_ref()).map_or(shown, ProjectName::as_str);
+        if wanted.is_empty() {
+            return Err(row.wrong(format!("it has no name, and its owner is not there; say --project {uuid}=NAME")));
+        }
+        let own = self.free(wanted);
+        let parsed = ProjectName::parse(&own).map_err(|problem| row.wrong(format!("{problem}; say --project {uuid}=NAME")).of(name))?;
+        tally.carried(What::Projects, 1);
+        if own != name {
+            tally.changed(What::Projects, 1);
+            tally.note(What::Projects, None, format!("{:?} is called {:?}", short(name), short(&own)));
+        }
+        self.taken.insert(own);
+        let badge_key = match row.text("badge_key")? {
+            "" => text.as_str(),
+            key if key.contains('/') => return Err(row.wrong("badge_key has a slash in it").of(name)),
+            key => key,
+        };
+        let limit = self.owners.limits.get(&owner).copied().unwrap_or(DEFAULT_PING_LOG_LIMIT.into());
+        let ping_log_limit = u32::try_from(limit).map_err(|_| row.wrong("the log limit of its owner is out of range").of(name))?;
+        Ok(Some(ImportedProject {
+            uuid,
+            keys: self.keys(row, &parsed, tally)?,
+            name: parsed,
+            badge_key: badge_key.into(),
+            old_badge: self.secret.map(|secret| OldBadge::of(badge_key, secret)),
+            ping_log_limit,
+            channels: Vec::new(),
+            checks: Vec::new(),
+        }))
+    }
+
+    /// A name of at most 100 characters that no other project has.
+    fn free(&self, wanted: &str) -> String {
+        let cut = |most: usize| wanted.chars().take(most).collect::<String>();
+        let numbered = (2_usize..).map(|number| {
+            let end = format!(" ({number})");
+            cut(NAME_CHARS - end.len()) + &end
+        });
+        std::iter::once(cut(NAME_CHARS)).chain(numbered).find(|name| !self.taken.contains(name)).unwrap_or_default()
+    }
+
+    fn keys(&self, row: &Row, project: &ProjectName, tally: &mut Tally) -> Result<Vec<ImportedKey>, Complaint> {
+        let mut keys = Vec::new();
+        for (column, access) in [("api_key", Access::ReadWrite), ("api_key_readonly", Access::ReadOnly)] {
+            let text = row.text(column)?;
+            let secret = match text.split_once('.') {
+                _ if text.is_empty() => continue,
+                None => ImportedSecret::Own(match access {
+                    Access::ReadOnly => Secret::ReadOnly(KeyHash::of(text.as_bytes())),
+                    _ => Secret::ReadWrite(KeyHash::of(text.as_bytes())),
+                }),
+                Some((_, digest)) => {
+                    let digest = unhex(digest).and_then(|digest| digest.try_into().ok());
+                    let digest = digest.ok_or_else(|| row.wrong(format!("{column} is neither a key nor the digest of one")))?;
+                    if self.secret.is_none() {
+                        let name = project.as_str();
+                        tally.dropped(
+                            What::ApiKeys,
+                            1,
+                            "hashed: give --env-file or --secret-key-file with the SECRET_KEY of the old server",
+                        );
+                        tally.note(What::ApiKeys, None, format!("or overdue key create --project {name:?} --access {}", access.name()));
+                        continue;
+                    }
+                    tally.note(What::ApiKeys, Some(1), "hashed, known by the given SECRET_KEY if the old server ran with it");
+                    ImportedSecret::Hashed { access, digest: KeyDigest(digest) }
+                }
+            };
+            let start = if matches!(secret, ImportedSecret::Own(_)) { text } else { prefix(access) };
+            keys.push(ImportedKey { secret, hint: start.chars().take(Key::HINT_LENGTH).collect() });
+            tally.carried(What::ApiKeys, 1);
+        }
+        match row.text("ping_key")? {
+            "" => {}
+            text => match PingKey::parse(text) {
+                Some(key) => {
+                    keys.push(ImportedKey {
+                        secret: ImportedSecret::Own(Secret::Ping(key)),
+                        hint: text.chars().take(Key::HINT_LENGTH).collect(),
+                    });
+                    tally.carried(What::PingKeys, 1);
+                }
+                None => tally.dropped(What::PingKeys, 1, format!("not {} of A-Z, a-z, 0-9, hyphen and underscore", PingKey::LENGTH)),
+            },
+        }
+        Ok(keys)
+    }
+}
+
+/// As much of a name as a line has room for.
+fn short(name: &str) -> String {
+    let mut chars = name.chars();
+    let start: String = chars.by_ref().take(NAME_SHOWN).collect();
+    if chars.next().is_some() { start + "…" } else { start }
+}
+
+/// What a hashed key begins with.
+fn prefix(access: Access) -> &'static str {
+    if access == Access::ReadOnly { "hcr_" } else { "hcw_" }
+}
+
+/// Reads a row of the table of users. `projects` are those that come along with what each user may do there, by the user's number.
+pub(super) fn user(
+    row: &Row,
+    projects: &HashMap<i64, Vec<(Uuid, Membership)>>,
+    taken: &mut BTreeSet<Box<str>>,
+    now: Moment,
+    tally: &mut Tally,
+) -> Result<ImportedUser, Complaint> {
+    let address = [row.text("email")?, row.text("username")?].into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    let name = UserName::parse(address).map_err(|problem| row.wrong(problem).of(address))?;
+    if !taken.insert(name.folded()) {
+        return Err(row.wrong("another user has the same address").of(address));
+    }
+    let password = row.text("password")?.strip_prefix("argon2").filter(|phc| phc.starts_with("$argon2")).map(PasswordHash::new);
+    let owner = row.flag("is_superuser")?.unwrap_or(false);
+    let mut projects = if owner { Vec::new() } else { projects.get(&row.id("id")?).cloned().unwrap_or_default() };
+    // Of two the greater counts.
+    projects.sort_unstable_by(|(a, least), (b, most)| a.cmp(b).then(most.cmp(least)));
+    projects.dedup_by_key(|(uuid, _)| *uuid);
+    tally.carried(What::Users, 1);
+    if password.is_none() {
+        tally.changed(What::Users, 1);
+        tally.note(What::Users, Some(1), "without a password that can be taken over: overdue user link");
+    }
+    let disabled = !row.flag("is_active")?.unwrap_or(true);
+    let created = row.moment("date_joined")?.unwrap_or(now).min(now);
+    Ok(ImportedUser { name, password, owner, projects, disabled, created })
+}
+
+/// What a row of the table of members lets its user do.
+pub(super) fn membership(row: &Row) -> Result<Membership, Complaint> {
+    let is_read_only = match row.text("role")? {
+        "r" => true,
+        "" => !row.flag("rw")?.unwrap_or(true),
+        _ => false,
+    };
+    Ok(if is_read_only { Membership::ReadOnly } else { Membership::Member })
+}
+
+#[cfg(test)]
+mod tests;

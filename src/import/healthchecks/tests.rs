@@ -1,0 +1,60 @@
+use super::super::tests::{NOW, options, texts};
+use super::*;
+
+const PROJECT: [(&str, &str); 4] = [("id", "1"), ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"), ("name", "Home"), ("owner_id", "5")];
+
+fn check(id: &str, tz: &str) -> Row {
+    let code = format!("6f3a0f6e-0c9b-4f0e-9b1b-{id:0>12}");
+    let columns = [
+        ("id", id),
+        ("code", &code),
+        ("project_id", "1"),
+        ("name", id),
+        ("created", "2024-06-01 12:00:00"),
+        ("kind", "simple"),
+        ("tz", tz),
+        ("status", "new"),
+    ];
+    texts(Table::Check, &columns)
+}
+
+#[test]
+fn what_holds_nothing_is_said_to() {
+    let options = options();
+    let new = |rows: Vec<Row>| Healthchecks::new(rows, &options, NOW, &mut Vec::new()).err();
+    assert_eq!(new(Vec::new()).as_deref(), Some("there is no project of a Healthchecks in it"));
+    assert!(new(vec![check("1", "UTC")]).unwrap().starts_with("there are checks but no projects: upgrade"));
+    assert_eq!(new(vec![texts(Table::Project, &PROJECT)]), None);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_up_to_a_limit() {
+    let mut complaints = Vec::new();
+    let rows = (0..100).map(|id| check(&id.to_string(), "Nowhere")).chain([texts(Table::Project, &PROJECT)]);
+    let options = options();
+    assert!(Healthchecks::new(rows.collect(), &options, NOW, &mut complaints).is_ok());
+    assert_eq!((complaints.len(), complaints[0].to_string().starts_with("api_check 0 (\"0\"): tz \"Nowhere\"")), (MOST_COMPLAINTS, true));
+}
+
+#[test]
+fn logs_of_checks_that_do_not_come_are_counted() {
+    let options = Options { skip: vec!["1".into()], ..options() };
+    let rows = vec![check("1", "UTC"), check("2", "UTC"), texts(Table::Project, &PROJECT)];
+    let mut made = Healthchecks::new(rows, &options, NOW, &mut Vec::new()).ok().unwrap();
+    for (table, owner) in [(Table::Ping, "1"), (Table::Flip, "1"), (Table::Ping, "9")] {
+        made.log(&texts(table, &[("id", "1"), ("owner_id", owner)])).unwrap();
+    }
+    let counts = made.tally.json();
+    let notes = |what: &str| {
+        counts[what]["notes"].as_array().unwrap().iter().map(|note| note["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(notes("pings"), ["of checks that stay behind", "of checks that are not in it"]);
+    assert_eq!(
+        (notes("flips"), notes("checks")),
+        (
+            vec!["of checks that stay behind".to_owned()],
+            vec!["left out by --skip".to_owned(), "without a badge: they get a new one".into()]
+        )
+    );
+    assert_eq!(made.log(&texts(Table::Ping, &[("id", "3")])).unwrap_err().to_string(), "api_ping 3: owner_id is missing");
+}

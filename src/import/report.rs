@@ -1,0 +1,281 @@
+//! What becomes of each thing in a source: counted, with the reasons, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Source;
+use crate::domain::moment::Moment;
+use crate::domain::words::count;
+
+/// Names that a line lists, and reasons that a count has: see [limits](crate::docs::limits).
+const MOST_LISTED: usize = 20;
+
+/// Kinds of things, in the order in which they are shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum What {
+    Projects,
+    Users,
+    Checks,
+    Pings,
+    Bodies,
+    Flips,
+    ApiKeys,
+    PingKeys,
+    Channels,
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Projects => "projects",
+            Self::Users => "users",
+            Self::Checks => "checks",
+            Self::Pings => "pings",
+            Self::Bodies => "  bodies",
+            Self::Flips => "flips",
+            Self::ApiKeys => "API keys",
+            Self::PingKeys => "ping keys",
+            Self::Channels => "channels",
+        }
+    }
+}
+
+/// How many things of one kind there are, and what becomes of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+struct Count {
+    source: u64,
+    carried: u64,
+    changed: u64,
+    dropped: u64,
+    notes: Vec<Note>,
+}
+
+/// Something to know of things of one kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Note {
+    /// Of how many; `None`: of the one that is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    text: String,
+}
+
+/// Counts what becomes of things.
+#[derive(Default)]
+pub(super) struct Tally(BTreeMap<What, Count>);
+
+impl Tally {
+    fn of(&mut self, what: What) -> &mut Count {
+        self.0.entry(what).or_default()
+    }
+
+    /// So many come as they are.
+    pub(super) fn carried(&mut self, what: What, count: u64) {
+        let of = self.of(what);
+        of.source += count;
+        of.carried += count;
+    }
+
+    /// Of those that come, so many are different here.
+    pub(super) fn changed(&mut self, what: What, count: u64) {
+        self.of(what).changed += count;
+    }
+
+    /// So many do not come.
+    pub(super) fn dropped(&mut self, what: What, count: u64, why: impl Into<String>) {
+        let of = self.of(what);
+        of.source += count;
+        of.dropped += count;
+        self.note(what, Some(count), why);
+    }
+
+    /// Says something of so many, or of one that is named.
+    pub(super) fn note(&mut self, what: What, count: Option<u64>, text: impl Into<String>) {
+        let (text, notes) = (text.into(), &mut self.of(what).notes);
+        let is_full = notes.len() >= MOST_LISTED;
+        match notes.iter_mut().find(|note| note.text == text) {
+            _ if count == Some(0) => {}
+            Some(note) => note.count = note.count.zip(count).map(|(old, new)| old + new),
+            None if !is_full => notes.push(Note { count, text }),
+            None => match notes.get_mut(MOST_LISTED) {
+                None => notes.push(Note { count: Some(1), text: "more, not listed here".into() }),
+                Some(rest) => rest.count = rest.count.map(|rest| rest + 1),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+impl Tally {
+    /// What has been counted, as programs see it.
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::to_value(&self.0).unwrap()
+    }
+}
+
+/// A channel that something is missing of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct IncompleteRow {
+    pub(super) project: String,
+    pub(super) uuid: Uuid,
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) lacks: Vec<&'static str>,
+}
+
+/// A check that is late.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct LateRow {
+    pub(super) project: String,
+    pub(super) name: String,
+}
+
+/// What becomes of everything in a source.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    source: SourceRow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newest: Option<String>,
+    counts: BTreeMap<What, Count>,
+    incomplete: Vec<IncompleteRow>,
+    late: Vec<LateRow>,
+    /// Flags of `overdue serve` that stand for what the old server was configured with.
+    serve_flags: Vec<String>,
+    advice: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct SourceRow {
+    name: String,
+    form: &'static str,
+}
+
+/// What a report says beside its counts.
+#[derive(Default)]
+pub(super) struct Remarks {
+    pub(super) newest: Option<Moment>,
+    pub(super) incomplete: Vec<IncompleteRow>,
+    pub(super) late: Vec<LateRow>,
+    pub(super) serve_flags: Vec<String>,
+    pub(super) advice: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(source: &Source, tally: Tally, remarks: Remarks) -> Self {
+        let Remarks { newest, incomplete, late, serve_flags, advice } = remarks;
+        let source = SourceRow { name: source.name().to_owned(), form: source.form().name() };
+        let newest = newest.map(|newest| {
+            let mut text = String::new();
+            newest.write_seconds(&mut text);
+            text
+        });
+        Self { source, newest, counts: tally.0, incomplete, late, serve_flags, advice }
+    }
+
+    /// The report for people.
+    pub fn lines(&self) -> Vec<String> {
+        let heading = [String::new(), "source".into(), "carried".into(), "changed".into(), "dropped".into()];
+        let mut rows = vec![(heading, Vec::new())];
+        for (what, count) in &self.counts {
+            let cells = [what.name().into()].into_iter().chain([count.source, count.carried, count.changed, count.dropped].map(grouped));
+            let notes = count.notes.iter().map(|note| match note.count {
+                Some(count) => format!("{} {}", grouped(count), note.text),
+                None => note.text.clone(),
+            });
+            rows.push((
+                std::array::from_fn({
+                    let mut cells = cells;
+                    move |_| cells.next().unwrap_or_default()
+                }),
+                notes.collect(),
+            ));
+        }
+        let widest: [usize; 5] =
+            std::array::from_fn(|column| rows.iter().filter_map(|(cells, _)| cells.get(column)).map(String::len).max().unwrap_or(0));
+        let mut lines = Vec::new();
+        for (cells, notes) in rows {
+            let cells = cells.iter().zip(widest).enumerate().map(|(column, (cell, width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            let line = cells.collect::<Vec<_>>().join("  ");
+            let indent = " ".repeat(line.len());
+            lines.push(format!("{line}  {}", notes.first().map_or("", String::as_str)).trim_end().to_owned());
+            lines.extend(notes.iter().skip(1).map(|note| format!("{indent}  {note}")));
+        }
+        lines.extend(self.remarks());
+        // Names are those of others, and this goes to a terminal.
+        let clean = |line: String| line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        lines.into_iter().map(clean).collect()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.incomplete.is_empty() {
+            lines.push(format!("{} without all settings, disabled until they have them:", count(self.incomplete.len(), "channel")));
+            lines.extend(self.incomplete.iter().map(|channel| {
+                let sets = channel.lacks.iter().map(|key| format!(" --set {key}=…"));
+                format!("  {} {:?}: overdue channel set {} --keep{}", channel.kind, channel.name, channel.uuid, sets.collect::<String>())
+            }));
+        }
+        if !self.late.is_empty() {
+            let names: Vec<_> = self.late.iter().take(MOST_LISTED).map(|check| check.name.as_str()).collect();
+            let more = self.late.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let verb = if self.late.len() == 1 { "is" } else { "are" };
+            lines.push(format!("{} {verb} late by now: {}{more}", count(self.late.len(), "check"), names.join(", ")));
+        }
+        lines.extend(self.newest.iter().map(|newest| format!("the latest thing in it is of {newest}")));
+        if !self.serve_flags.is_empty() {
+            lines.push(format!("what the old server was configured with: overdue serve {}", self.serve_flags.join(" ")));
+        }
+        lines.extend(self.advice.iter().cloned());
+        lines
+    }
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn reasons_are_counted_and_bounded() {
+        let mut tally = Tally::default();
+        tally.carried(What::Pings, 5);
+        tally.changed(What::Pings, 2);
+        tally.dropped(What::Pings, 1, "old");
+        tally.dropped(What::Pings, 2, "old");
+        tally.dropped(What::Pings, 0, "never");
+        let count = &tally.0[&What::Pings];
+        assert_eq!((count.source, count.carried, count.changed, count.dropped), (8, 5, 2, 3));
+        assert_eq!(count.notes, [Note { count: Some(3), text: "old".into() }]);
+        for name in 0..100 {
+            tally.note(What::Projects, None, format!("project {name}"));
+        }
+        let notes = &tally.0[&What::Projects].notes;
+        assert_eq!(notes.len(), MOST_LISTED + 1);
+        assert_eq!(notes.last(), Some(&Note { count: Some(80), text: "more, not listed here".into() }));
+    }
+}

@@ -1,0 +1,220 @@
+//! A file or standard input that another program's data is read from, twice: what it is follows from its first bytes.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::{Visit, copy, dumpdata};
+use crate::random::Random;
+
+/// Bytes by which a source is recognised.
+const HEAD: usize = 64;
+
+/// What a source is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A database file.
+    Sqlite,
+    /// What `pg_dump` writes as text.
+    PgDump,
+    /// What `manage.py dumpdata` writes.
+    Dumpdata,
+}
+
+impl Form {
+    /// The word for it in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::PgDump => "pg_dump",
+            Self::Dumpdata => "dumpdata",
+        }
+    }
+
+    /// What begins with these bytes.
+    ///
+    /// # Errors
+    /// When it is none of them; the message says what to do.
+    fn of(head: &[u8]) -> Result<Self, &'static str> {
+        let text = head.trim_ascii_start();
+        match () {
+            () if head.starts_with(b"SQLite format 3\0") => Ok(Self::Sqlite),
+            () if text.starts_with(b"[") => Ok(Self::Dumpdata),
+            () if head.starts_with(b"PGDMP") => {
+                Err("it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks -")
+            }
+            () if head.starts_with(b"\x1f\x8b") => Err("it is compressed: gunzip -c FILE | overdue import healthchecks -"),
+            () if head.starts_with(b"\x28\xb5\x2f\xfd") => Err("it is compressed: zstd -dc FILE | overdue import healthchecks -"),
+            () if head.is_empty() => Err("it is empty"),
+            () if [&b"--"[..], b"COPY ", b"SET ", b"\\"].iter().any(|start| text.starts_with(start)) => Ok(Self::PgDump),
+            () => Err("it is neither a SQLite file, nor what pg_dump or manage.py dumpdata writes"),
+        }
+    }
+}
+
+/// Something that another program's data is read from.
+pub struct Source {
+    /// What errors and reports call it.
+    name: String,
+    data: Data,
+}
+
+enum Data {
+    #[cfg(feature = "sqlite")]
+    Sqlite(super::sqlite::Database),
+    Text(Form, File),
+}
+
+impl Source {
+    /// Opens a file, or standard input for `-`. What cannot be read twice, and a database, is copied into a private directory below that
+    /// for temporary files, so that nothing is written beside the source.
+    ///
+    /// # Errors
+    /// When it cannot be read or is nothing that is known; the message names it.
+    pub fn open(path: &Path, random: &Random) -> Result<Self, String> {
+        let is_input = path.as_os_str() == "-";
+        let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+        let opened = if is_input { Data::spooled(io::stdin().lock(), random) } else { Data::open(path, random) };
+        match opened {
+            Ok(data) => Ok(Self { name, data }),
+            Err(problem) => Err(format!("{name}: {problem}")),
+        }
+    }
+
+    /// What errors and reports call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    pub fn form(&self) -> Form {
+        match &self.data {
+            #[cfg(feature = "sqlite")]
+            Data::Sqlite(_) => Form::Sqlite,
+            Data::Text(form, _) => *form,
+        }
+    }
+
+    /// How much there is to read, in what [`Visit::at`] counts.
+    pub(super) fn size(&self) -> u64 {
+        match &self.data {
+            #[cfg(feature = "sqlite")]
+            Data::Sqlite(database) => database.log_rows(),
+            Data::Text(_, file) => file.metadata().map_or(0, |file| file.len()),
+        }
+    }
+
+    /// Reads the tables that are wanted, from the beginning.
+    ///
+    /// # Errors
+    /// When it cannot be read; the message names the place.
+    pub(super) fn read(&mut self, visit: &mut dyn Visit) -> Result<(), String> {
+        let read = match &mut self.data {
+            #[cfg(feature = "sqlite")]
+            Data::Sqlite(database) => database.read(visit),
+            Data::Text(form, file) => file.rewind().map_err(|error| error.to_string()).and_then(|()| match form {
+                Form::Dumpdata => dumpdata::read(file, visit),
+                Form::PgDump | Form::Sqlite => copy::read(BufReader::with_capacity(1 << 16, file), visit),
+            }),
+        };
+        read.map_err(|problem| format!("{}: {problem}", self.name))
+    }
+}
+
+impl Data {
+    fn open(path: &Path, random: &Random) -> Result<Self, String> {
+        let mut file = File::open(path).map_err(|error| error.to_string())?;
+        if !file.metadata().map_err(|error| error.to_string())?.is_file() {
+            return Self::spooled(file, random);
+        }
+        match form(&mut file)? {
+            Form::Sqlite => {
+                let directory = PrivateDirectory::make(random)?;
+                let copy = directory.0.join("copy");
+                copy_database(path, &copy)?;
+                Self::database(&copy)
+            }
+            form => Ok(Self::Text(form, file)),
+        }
+    }
+
+    fn spooled(mut from: impl io::Read, random: &Random) -> Result<Self, String> {
+        let directory = PrivateDirectory::make(random)?;
+        let path = directory.0.join("copy");
+        let mut file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        io::copy(&mut from, &mut file).map_err(|error| format!("cannot be kept in {}: {error}", path.display()))?;
+        match form(&mut file)? {
+            Form::Sqlite => Self::database(&path),
+            form => Ok(Self::Text(form, file)),
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn database(path: &Path) -> Result<Self, String> {
+        super::sqlite::Database::open(path).map(Self::Sqlite)
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    fn database(_: &Path) -> Result<Self, String> {
+        Err("this program was built without SQLite: give what manage.py dumpdata writes".into())
+    }
+}
+
+fn form(file: &mut File) -> Result<Form, String> {
+    let mut head = Vec::with_capacity(HEAD);
+    let read = file.rewind().and_then(|()| file.take(HEAD as u64).read_to_end(&mut head));
+    read.map_err(|error| error.to_string())?;
+    Ok(Form::of(&head)?)
+}
+
+/// A new file that nobody else can read.
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Copies a database with what lies beside it: what was not yet taken into it, or has to be rolled back.
+fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
+    let beside = |path: &Path, end: &str| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(end);
+        PathBuf::from(path)
+    };
+    let ends = ["", "-wal", "-journal"];
+    let seen = || ends.map(|end| fs::metadata(beside(from, end)).ok().map(|file| (file.len(), file.modified().ok())));
+    let before = seen();
+    for end in ends {
+        let (from, to) = (beside(from, end), beside(to, end));
+        let mut file = match File::open(&from) {
+            Err(error) if !end.is_empty() && error.kind() == io::ErrorKind::NotFound => continue,
+            file => file.map_err(|error| format!("cannot read {}: {error}", from.display()))?,
+        };
+        let copied = private(&to).and_then(|mut to| io::copy(&mut file, &mut to).and_then(|_| to.flush()));
+        copied.map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))?;
+    }
+    if seen() == before {
+        return Ok(());
+    }
+    Err("it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE '.backup COPY'".into())
+}
+
+/// A directory that only we see. It is removed with all that is in it.
+struct PrivateDirectory(PathBuf);
+
+impl PrivateDirectory {
+    fn make(random: &Random) -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("overdue-import-{}", random.uuid()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map(|()| Self(path.clone())).map_err(|error| format!("cannot make {}: {error}", path.display()))
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // Whoever empties the directory for temporary files finds what is left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

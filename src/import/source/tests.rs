@@ -1,0 +1,77 @@
+use super::super::tests::Everything;
+use super::*;
+
+#[test]
+fn a_source_is_recognised_by_its_first_bytes() {
+    for (head, form) in [
+        (&b"SQLite format 3\0\x10\0"[..], Form::Sqlite),
+        (b"[{\"model\"", Form::Dumpdata),
+        (b"\n [", Form::Dumpdata),
+        (b"--\n-- PostgreSQL database dump\n", Form::PgDump),
+        (b"COPY api_check (id) FROM stdin;", Form::PgDump),
+        (b"\\restrict abc\n--\n", Form::PgDump),
+        (b"SET statement_timeout = 0;", Form::PgDump),
+    ] {
+        assert_eq!(Form::of(head), Ok(form));
+    }
+    for (head, part) in [
+        (&b"PGDMP\x01"[..], "pg_restore -f - FILE | overdue import healthchecks -"),
+        (b"\x1f\x8b\x08", "gunzip -c FILE"),
+        (b"\x28\xb5\x2f\xfd", "zstd -dc FILE"),
+        (b"", "it is empty"),
+        (b"<?xml", "it is neither"),
+        (b"{\"model\"", "it is neither"),
+    ] {
+        assert!(Form::of(head).unwrap_err().contains(part), "{part}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_twice_is_kept_and_nothing_of_it_stays() {
+    let text = b"COPY api_check (id) FROM stdin;\n1\n\\.\n";
+    let data = Data::spooled(&text[..], &Random::System).unwrap();
+    let mut source = Source { name: "standard input".into(), data };
+    for _ in 0..2 {
+        let mut everything = Everything::default();
+        source.read(&mut everything).unwrap();
+        assert_eq!(everything.rows.len(), 1);
+    }
+    assert_eq!((source.form(), source.size()), (Form::PgDump, text.len() as u64));
+    let private = PrivateDirectory::make(&Random::System).unwrap();
+    let path = private.0.clone();
+    std::fs::write(path.join("copy"), "x").unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777, 0o700);
+    drop(private);
+    assert!(!path.exists());
+}
+
+#[test]
+fn errors_name_the_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hc");
+    let problem = || Source::open(&path, &Random::System).map(|_| ()).unwrap_err();
+    assert!(problem().starts_with(&format!("{}: No such file", path.display())));
+    std::fs::write(&path, "nothing").unwrap();
+    assert!(problem().starts_with(&format!("{}: it is neither", path.display())));
+    std::fs::write(&path, "SQLite format 3\0").unwrap();
+    assert!(problem().starts_with(&path.display().to_string()));
+}
+
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_database_is_read_in_a_copy_that_may_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hc");
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"), &path).unwrap();
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o400);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    let mut source = Source::open(&path, &Random::System).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for _ in 0..2 {
+        let mut everything = Everything::default();
+        source.read(&mut everything).unwrap();
+        assert!(everything.rows.len() > 150);
+    }
+    assert_eq!((source.form(), std::fs::read_dir(directory.path()).unwrap().count()), (Form::Sqlite, 0), "nothing was written beside it");
+}

@@ -1,0 +1,150 @@
+//! Reads the database file that Healthchecks keeps unless told otherwise, in a copy of it: rolling back what was under way writes.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::rc::Rc;
+
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+
+use super::Visit;
+use super::rows::{LONGEST_ROW, Row, Table, Value};
+
+/// How many rows are read between two looks at how far that is.
+const ROWS_AT_ONCE: u64 = 256;
+
+/// Bytes that a row takes at least: its size, its number, a column and its place in the page.
+const LEAST_ROW: usize = 5;
+
+/// A database that is read at one moment of its life.
+pub(super) struct Database {
+    connection: Connection,
+    /// Bytes of its pages.
+    bytes: usize,
+}
+
+impl Database {
+    /// Opens a file that nobody else uses. What lies beside it, a log or a journal, is taken into account. From then on the files may be
+    /// removed.
+    ///
+    /// # Errors
+    /// When it is no database, or one that is damaged.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let opened = || {
+            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_ROW as i32)?;
+            // Nothing in the file may run functions or name places outside of it.
+            connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; BEGIN")?;
+            let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            let bytes = pragma("page_count")?.saturating_mul(pragma("page_size")?);
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            Ok(Self { connection, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) })
+        };
+        opened().map_err(told)
+    }
+
+    /// Reads the tables that are wanted.
+    ///
+    /// # Errors
+    /// When the file is damaged, or there is something else where a table should be.
+    pub(super) fn read(&self, visit: &mut dyn Visit) -> Result<(), String> {
+        for table in Table::OBJECTS.into_iter().chain(Table::LOGS).filter(|table| visit.wants(*table)).collect::<Vec<_>>() {
+            if self.is_there(table)? && self.rows(table, visit).map_err(|error| format!("{}: {}", table.name(), told(error)))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, table: Table) -> Result<bool, String> {
+        let found = self.connection.query_row("SELECT type, rootpage FROM sqlite_schema WHERE name = ?1", [table.name()], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+        });
+        match found {
+            // A view may compute without an end, and a virtual table is a program.
+            Ok((kind, page)) if kind == "table" && page > 0 => Ok(true),
+            Ok(_) => Err(format!("{} is not a plain table", table.name())),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(false),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    fn rows(&self, table: Table, visit: &mut dyn Visit) -> rusqlite::Result<ControlFlow<()>> {
+        // Pages that are damaged may name each other again and again. A text may have more bytes than its form in UTF-16.
+        let mut left = self.bytes.saturating_mul(2);
+        let mut statement = self.connection.prepare(&format!("SELECT * FROM {}", table.name()))?;
+        let columns = self.columns(table)?;
+        if columns.len() != statement.column_count() {
+            return Err(damaged("it is damaged: a table has other columns than it says"));
+        }
+        let mut rows = statement.query([])?;
+        let mut read = 0_u64;
+        while let Some(row) = rows.next()? {
+            let values = (0..columns.len()).map(|column| Ok(value(row.get_ref(column)?))).collect::<rusqlite::Result<Vec<_>>>()?;
+            let size = values.iter().map(length).sum::<usize>() + LEAST_ROW;
+            left = left.checked_sub(size).ok_or_else(|| damaged("it is damaged: there are more rows than fit into the file"))?;
+            if visit.row(Row::new(table, Rc::clone(&columns), values)).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            read += 1;
+            if read.is_multiple_of(ROWS_AT_ONCE) {
+                visit.at(read);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The names of its columns. The library would panic at one that is not UTF-8 if it was asked for them.
+    fn columns(&self, table: Table) -> rusqlite::Result<Rc<[Box<str>]>> {
+        let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let mut rows = statement.query([table.name()])?;
+        let mut columns = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name = row.get_ref(0)?.as_bytes().ok().and_then(|name| std::str::from_utf8(name).ok());
+            columns.push(name.ok_or_else(|| damaged("it is damaged: the name of a column is not UTF-8"))?.into());
+        }
+        Ok(columns.into())
+    }
+
+    /// How many rows the logs have at most.
+    pub(super) fn log_rows(&self) -> u64 {
+        let count = |table: Table| {
+            let sql = format!("SELECT max(id) - min(id) + 1 FROM {}", table.name());
+            self.connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten().and_then(|rows| u64::try_from(rows).ok())
+        };
+        Table::LOGS.into_iter().filter_map(count).max().unwrap_or(0)
+    }
+}
+
+fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Text(text) => std::str::from_utf8(text).map_or(Value::Other, |text| Value::Text(text.into())),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
+        ValueRef::Real(_) => Value::Other,
+    }
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Null | Value::Flag(_) | Value::Integer(_) | Value::Other => 0,
+    }
+}
+
+fn damaged(problem: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(problem.to_owned()))
+}
+
+fn told(error: rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

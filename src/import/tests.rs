@@ -1,0 +1,212 @@
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::rows::Value;
+use super::*;
+use crate::domain::alert::{Held, Telling};
+use crate::domain::imported::{ImportedProject, ImportedSecret, ImportedSettings};
+use crate::domain::project::Secret;
+use crate::domain::status::Status;
+use crate::random::Random;
+
+/// Keeps all rows, or the first few.
+pub(super) struct Everything {
+    pub(super) rows: Vec<Row>,
+    pub(super) most: usize,
+}
+
+impl Default for Everything {
+    fn default() -> Self {
+        Self { rows: Vec::new(), most: usize::MAX }
+    }
+}
+
+impl Visit for Everything {
+    fn wants(&self, _: Table) -> bool {
+        true
+    }
+
+    fn row(&mut self, row: Row) -> ControlFlow<()> {
+        self.rows.push(row);
+        if self.rows.len() < self.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn at(&mut self, _: u64) {}
+}
+
+/// A row with these values.
+pub(super) fn row(table: Table, columns: &[&str], values: Vec<Value>) -> Row {
+    Row::new(table, columns.iter().map(|column| Box::from(*column)).collect::<Rc<[_]>>(), values)
+}
+
+/// A row of texts, as a dump has it.
+pub(super) fn texts(table: Table, columns: &[(&str, &str)]) -> Row {
+    let (names, values): (Vec<_>, Vec<_>) = columns.iter().map(|(name, value)| (*name, Value::Text((*value).into()))).unzip();
+    row(table, &names, values)
+}
+
+pub(super) const NOW: Moment = Moment::from_secs(1_725_019_200);
+
+/// What is asked for when nothing is said.
+pub(super) fn options() -> Options {
+    let (projects, skip, zones) = (Vec::new(), Vec::new(), Vec::new());
+    Options { projects, skip, zones, logs: Logs::All, users: false, environment: Environment::default() }
+}
+
+const FILES: &[&str] = if cfg!(feature = "sqlite") { &["hc.sqlite", "hc.sql", "hc.json"] } else { &["hc.sql", "hc.json"] };
+
+fn looked(file: &str, options: &Options) -> Result<(Imported, serde_json::Value), ImportError> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks").join(file);
+    let mut source = Source::open(&path, &Random::System).unwrap();
+    let mut told = Vec::new();
+    let (imported, report) = look(&mut source, options, NOW, &mut |progress| told.push(progress))?;
+    assert!(told.iter().all(|progress| progress.done <= progress.total), "{file}: {told:?}");
+    let mut report = serde_json::to_value(&report).unwrap();
+    report.as_object_mut().unwrap().remove("source");
+    Ok((imported, report))
+}
+
+/// What was imported, times cut to milliseconds, as dumpdata cuts them.
+fn cut(imported: &Imported) -> String {
+    let text = format!("{imported:?}");
+    let mut parts = text.split("Moment(");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let cut = parts.map(|part| {
+        let (micros, rest) = part.split_once(')').unwrap();
+        format!("Moment({}){rest}", micros.parse::<i64>().unwrap() / 1_000)
+    });
+    first + &cut.collect::<String>()
+}
+
+#[test]
+fn all_sources_give_the_same() {
+    for options in [options(), Options { users: true, logs: Logs::Heads, ..options() }] {
+        let looked: Vec<_> = FILES.iter().map(|file| looked(file, &options).unwrap()).collect();
+        let (first, first_report) = &looked[0];
+        for (imported, report) in &looked[1..] {
+            assert_eq!((cut(imported), report), (cut(first), first_report));
+        }
+    }
+}
+
+fn named<'a>(imported: &'a Imported, name: &str) -> &'a ImportedProject {
+    imported.projects.iter().find(|project| project.name.as_str() == name).unwrap()
+}
+
+#[test]
+fn everything_is_carried_or_accounted_for() {
+    let (imported, report) = looked("hc.sql", &options()).unwrap();
+    let counts = |what: &str| ["source", "carried", "changed", "dropped"].map(|column| report["counts"][what][column].as_u64().unwrap());
+    for (what, wanted) in [
+        ("projects", [4, 4, 3, 0]),
+        ("checks", [7, 7, 0, 0]),
+        ("pings", [136, 106, 1, 30]),
+        ("bodies", [73, 72, 0, 1]),
+        ("flips", [3, 3, 0, 0]),
+        ("api_keys", [3, 1, 0, 2]),
+        ("ping_keys", [2, 1, 0, 1]),
+        ("channels", [31, 30, 10, 1]),
+    ] {
+        assert_eq!(counts(what), wanted, "{what}: {}", report["counts"][what]["notes"]);
+    }
+    let names: Vec<_> = imported.projects.iter().map(|project| project.name.as_str().to_owned()).collect();
+    assert_eq!(names, ["Home".to_owned(), "ann@example.org".into(), "Home (2)".into(), "ž".repeat(100)]);
+    assert_eq!(
+        report["late"].as_array().unwrap().iter().map(|late| late["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["Backup", "Running", "Tiny log"]
+    );
+    assert_eq!((imported.users.len(), imported.secret), (0, None));
+}
+
+#[test]
+fn status_times_and_what_was_told_are_those_of_the_source() {
+    let (imported, _) = looked("hc.sql", &options()).unwrap();
+    let home = named(&imported, "Home");
+    let start = 1_717_243_200_123_456;
+    let states: Vec<_> = home
+        .checks
+        .iter()
+        .map(|check| (check.settings.name.as_str(), check.state.status, check.state.changed.micros() - start, check.state.telling))
+        .collect();
+    let (minute, day) = (60_000_000, 86_400_000_000);
+    assert_eq!(
+        states,
+        [
+            ("Backup", Status::Up, minute, Telling::Quiet),
+            ("Router", Status::Down, 60 * day + 7, Telling::Told),
+            ("Unheard", Status::Down, 2 * day, Telling::Due { at: NOW, held: Held::Away }),
+            ("Running", Status::New, 4 * minute, Telling::Quiet),
+            ("Paused", Status::Paused, 5 * minute, Telling::Quiet),
+        ]
+    );
+    let backup = &home.checks[0];
+    assert_eq!((backup.state.n_pings, backup.state.last_duration), (150, Some(day + 5_000_250)));
+    assert_eq!((backup.settings.tz.name(), backup.settings.desc.as_str()), ("Europe/Riga", "Nightly,\twith \"quotes\"\nand ž"));
+    assert!(
+        backup.settings.post_only && backup.settings.filters.subject && !backup.settings.filters.body && backup.settings.filters.http_body
+    );
+    assert_eq!((backup.channels.len(), home.checks[1].channels.len(), home.checks[2].channels.len()), (19, 9, 0));
+    assert!(home.checks[3].state.run.is_some_and(|run| run.rid.is_some()));
+}
+
+#[test]
+fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
+    let file =
+        "SECRET_KEY=s3cret\nTELEGRAM_TOKEN=123:abc\nPUSHOVER_API_TOKEN=a\nTWILIO_ACCOUNT=AC1\nTWILIO_AUTH=b\nTWILIO_FROM=+12025550100\n";
+    let with = Options { environment: Environment::parse(file).unwrap(), ..options() };
+    let (imported, report) = looked("hc.json", &with).unwrap();
+    assert_eq!(report["counts"]["api_keys"]["carried"], 3);
+    assert_eq!(
+        report["incomplete"].as_array().unwrap().iter().map(|channel| channel["kind"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["matrix", "whatsapp", "signal", "trello", "github", "apprise"]
+    );
+    assert!(imported.secret.is_some() && imported.projects.iter().all(|project| project.old_badge.is_some()));
+    let home = named(&imported, "Home");
+    let secrets: Vec<_> = home.keys.iter().map(|key| (&key.secret, &*key.hint)).collect();
+    let is = |at: usize, hint: &str| secrets[at].1 == hint;
+    assert!(matches!(secrets[0].0, ImportedSecret::Own(Secret::ReadWrite(_))) && is(0, "AAAA"));
+    assert!(matches!(secrets[1].0, ImportedSecret::Hashed { .. }) && is(1, "hcr_"));
+    assert!(matches!(secrets[2].0, ImportedSecret::Own(Secret::Ping(_))) && is(2, "kkkk"));
+    let settings =
+        |kind: &str| home.channels.iter().find(|channel| channel.name.as_str() == format!("my {kind}")).map(|channel| &channel.settings);
+    let Some(ImportedSettings::Whole(telegram)) = settings("telegram") else { panic!() };
+    assert_eq!((telegram.get("token"), telegram.get("chat"), telegram.get("thread")), (Some("123:abc"), Some("-1001234567890"), Some("7")));
+    let Some(ImportedSettings::Whole(discord)) = settings("discord") else { panic!() };
+    assert_eq!(discord.get("url"), Some("https://discord.com/api/webhooks/1/abc"));
+}
+
+#[test]
+fn users_come_with_what_they_may_do() {
+    let (imported, report) = looked("hc.sql", &Options { users: true, ..options() }).unwrap();
+    let users: Vec<_> = imported
+        .users
+        .iter()
+        .map(|user| (user.name.as_str(), user.password.is_some(), user.owner, user.projects.len(), user.disabled))
+        .collect();
+    assert_eq!(
+        users,
+        [
+            ("ann@example.org", true, true, 0, false),
+            ("bob@example.org", false, false, 3, false),
+            ("eve@example.org", false, false, 2, true)
+        ]
+    );
+    assert_eq!(imported.users[0].password.as_ref().unwrap().as_str().split('$').nth(1), Some("argon2id"));
+    assert_eq!(report["counts"]["users"]["changed"], 2);
+}
+
+#[test]
+fn what_was_not_asked_for_stays_behind_and_what_is_not_there_is_said() {
+    let chosen = |old: &str, new: Option<&str>| Chosen { old: old.into(), new: new.map(|new| ProjectName::parse(new).unwrap()) };
+    let some = Options { projects: vec![chosen("bk", None), chosen("ann@example.org", Some("Ann"))], ..options() };
+    assert_eq!(looked("hc.sql", &some).unwrap_err().to_string().rsplit(": ").next(), Some("there is no project \"bk\" in it"));
+    let some = Options { projects: vec![chosen("ann@example.org", Some("Ann"))], ..options() };
+    let (imported, report) = looked("hc.sql", &some).unwrap();
+    assert_eq!((imported.projects.len(), imported.projects[0].name.as_str()), (1, "Ann"));
+    assert_eq!((&report["counts"]["checks"]["dropped"], &report["counts"]["pings"]["carried"]), (&6.into(), &0.into()));
+    let (imported, report) =
+        looked("hc.sql", &Options { skip: vec!["backup".into(), "Tiny log".into()], logs: Logs::None, ..options() }).unwrap();
+    assert_eq!((named(&imported, "Home").checks.len(), &report["counts"]["pings"]["carried"]), (4, &0.into()));
+    let missed = looked("hc.sql", &Options { skip: vec!["nope".into()], ..options() }).unwrap_err();
+    assert!(matches!(&missed, ImportError::Source(problem) if problem.ends_with("hc.sql: there is no check \"nope\" in it")), "{missed}");
+}
