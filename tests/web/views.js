@@ -3,7 +3,7 @@
 const path = require('node:path');
 
 // What leads to a page of a kind that has been seen.
-const kind = url => new URL(url).pathname.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|(?<=\/)\d+(?=\/)/g, '*');
+const kind = url => new URL(url).pathname.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|(?<=\/)\d+(?=\/)|(?<=integrations\/add\/)\w+/g, '*');
 // More kinds than there are.
 const MOST = 60;
 
