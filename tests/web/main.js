@@ -29,7 +29,7 @@ async function run(name, browser) {
   try {
     server = await Server.start(binary, journey(name).flags ?? ['--auth', 'none']);
     watched = new Watched(browser, server, { axe, out });
-    await Promise.race([journey(name).go({ server, ...watched.tools() }), late]);
+    await Promise.race([journey(name).go({ server, thorough: wanted.length > 0, ...watched.tools() }), late]);
     return watched.findings;
   } catch (error) {
     return [...watched?.findings ?? [], error.stack];

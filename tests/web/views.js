@@ -80,6 +80,7 @@ exports.go = async ({ server, open, look, sizes, out, expect }) => {
       // What opens.
       await view.goto([...seen.values()].find(url => /\/checks\/$/.test(url)));
       await view.click('.row[data-id] [data-more]');
+      await view.waitForSelector('#row-menu:not([hidden])');
       await look(view, `row-menu-${size}-${colorScheme}`);
       await view.keyboard.press('Escape');
       for (const box of (await view.$$('.row [name=check]')).slice(0, 3)) await box.check();
@@ -90,6 +91,7 @@ exports.go = async ({ server, open, look, sizes, out, expect }) => {
         await view.screenshot({ path: path.join(out, `menu-${(await menu.getAttribute('class')).replace(/\W+/g, '-')}-${size}-${colorScheme}.png`) });
         await view.keyboard.press('Escape');
       }
+      await view.context().close();
     }
   }
   // In colours that the system forces, shapes stay, and nothing moves.
