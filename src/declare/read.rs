@@ -322,7 +322,10 @@ fn hint(key: &str) -> Box<str> {
 }
 
 fn ping_key(text: &str) -> Result<Secret, String> {
-    let wrong = || format!("a ping key has {} characters: A to Z, a to z, 0 to 9, hyphens and underscores", PingKey::LENGTH);
+    let wrong = || {
+        let most = PingKey::MOST_LENGTH;
+        format!("a ping key has 1 to {most} characters: A to Z, a to z, 0 to 9, hyphens and underscores; and it is no UUID")
+    };
     PingKey::parse(text).map(Secret::Ping).ok_or_else(wrong)
 }
 

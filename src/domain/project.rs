@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::alert::ChannelHealth;
 use super::channel::{ChannelSettings, Maker};
-use super::ids::{ChannelId, KeyId, ProjectId};
+use super::ids::{ChannelId, KeyId, ProjectId, hyphenated_uuid};
 use super::moment::Moment;
 
 /// Pings that a check's log keeps unless its project says otherwise: see [limits](crate::docs::limits).
@@ -106,18 +106,22 @@ impl Access {
     }
 }
 
-/// A ping key: 22 of `A-Za-z0-9_-`. It stands in URLs, so it is kept in the clear.
+/// A ping key: 1 to 128 of `A-Za-z0-9_-`, but nothing of the form of a UUID, which stands in the same place of URLs. It is kept in the
+/// clear, since it is shown again.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PingKey(Box<str>);
 
 impl PingKey {
-    /// How many characters a ping key has.
+    /// How many characters one has that is made here.
     pub const LENGTH: usize = 22;
+    /// How many one may have that comes from elsewhere.
+    pub const MOST_LENGTH: usize = 128;
 
-    /// `None` unless the text is 22 of `A-Za-z0-9_-`.
+    /// `None` if the text is none.
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == Self::LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'))
-            .then(|| Self(text.into()))
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let is_key = (1..=Self::MOST_LENGTH).contains(&text.len()) && text.bytes().all(fits) && hyphenated_uuid(text).is_none();
+        is_key.then(|| Self(text.into()))
     }
 
     /// The key itself.
@@ -328,5 +332,16 @@ mod tests {
             assert_eq!(key(used).is_noted(Moment::from_secs(secs)), noted, "{secs}");
         }
         assert!(!key(None).is_noted(Moment::default()));
+    }
+
+    #[test]
+    fn a_ping_key_is_no_uuid() {
+        for key in ["a", "-", "Nightly_1", "aZ09-_aZ09-_aZ09-_aZ09", &"x".repeat(128), "6f3a0f6e0c9b4f0e9b1b0a1b2c3d4e5f"] {
+            assert_eq!(PingKey::parse(key).map(|key| key.as_str().to_owned()).as_deref(), Some(key));
+        }
+        let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+        for wrong in ["", "a b", "a+b", "a/b", "ž", &"x".repeat(129), uuid, &uuid.to_uppercase()] {
+            assert_eq!(PingKey::parse(wrong), None, "{wrong}");
+        }
     }
 }

@@ -97,8 +97,8 @@ mod tests {
             (format!("{KEY}+Nightly"), Err(Refusal::Mailbox)),
             (format!("{KEY}+a+b"), Err(Refusal::Mailbox)),
             (format!("{KEY}+a.b"), Err(Refusal::Mailbox)),
-            (format!("{KEY}x+a"), Err(Refusal::Mailbox)),
-            (format!("{}+a", &KEY[1..]), Err(Refusal::Mailbox)),
+            (format!("{}+a", "x".repeat(129)), Err(Refusal::Mailbox)),
+            ("+a".to_owned(), Err(Refusal::Mailbox)),
             (format!("{}.+a", &KEY[1..]), Err(Refusal::Mailbox)),
             (format!("{}ž+a", &KEY[2..]), Err(Refusal::Mailbox)),
             (format!("{UUID}+a"), Err(Refusal::Mailbox)),
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_reads_back_as_it_was_sent(recipient in "[a-z0-9A-Z_+@.-]{0,80}|[a-zA-Z0-9_-]{22}\\+[a-z0-9_-]{1,100}@d|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}@d") {
+        fn what_is_taken_reads_back_as_it_was_sent(recipient in "[a-z0-9A-Z_+@.-]{0,80}|[a-zA-Z0-9_-]{1,40}\\+[a-z0-9_-]{1,100}@d|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}@d") {
             match target(&recipient, &domain("d")) {
                 Ok(Target::Uuid(uuid)) => prop_assert_eq!(format!("{uuid}@d"), recipient.to_lowercase()),
                 Ok(Target::Slug { key, slug, .. }) => prop_assert_eq!(format!("{}+{}@d", key.as_str(), slug.as_str()), recipient),

@@ -50,7 +50,9 @@ fn ping_paths() {
         "/ping/KK/",
         "/ping/KK/a.b",
         "/ping/KK/a%2Fb",
-        "/ping/short/slug",
+        "/ping/a.b/slug",
+        "/ping//slug",
+        "/ping/UU/slug",
         "/ping/KK/a/b/c",
         "//ping/UU",
         "ping/UU",
@@ -159,7 +161,7 @@ fn ping_path() -> impl Strategy<Value = PingPath> {
         prop::sample::select(vec![Action::Success, Action::Start, Action::Fail, Action::Log, Action::BadExitStatus]),
         any::<u8>().prop_map(Action::ExitStatus),
     ];
-    let key = "[A-Za-z0-9_-]{22}".prop_map(|key| PingKey::parse(&key).unwrap());
+    let key = "[A-Za-z0-9_-]{1,35}|[A-Za-z0-9_-]{37,128}".prop_map(|key| PingKey::parse(&key).unwrap());
     let slug = "[a-z0-9_-]{1,100}".prop_map(|slug| Slug::parse(&slug).unwrap());
     prop_oneof![
         (any::<u128>(), action.clone()).prop_map(|(uuid, action)| PingPath::Uuid(Uuid::from_u128(uuid), action)),
