@@ -51,7 +51,7 @@
 //! | Who is told of a flip, and when? | `engine::apply::alert`; what holds it back: `Held` in [`domain::alert`] |
 //! | How are channels tried and assigned, and deliveries listed and retried? | [`manage::channel`], [`manage::delivery`] |
 //! | What is sent next, and when is it tried again? | `notify::plan` |
-//! | Where is TLS agreed on, and when is a certificate read again? | `http::tls`; [`certificate`], `serve::certificates` |
+//! | Where is TLS agreed on, and when is a certificate read again? | `http::tls`; [`certificate`], `serve::reload` |
 //! | How does a kind of channel send, and what do its answers mean? | `channel::kinds`; the sentences: [`channel::words`] |
 //! | How does a file of an earlier release open? | `store::migrations` |
 //! | Who may sign in, and how long does a session last? | [`domain::user`]; `engine::apply::user`; the pages: `web::sign_in`, `web::who` |

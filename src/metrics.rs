@@ -118,6 +118,8 @@ pub struct Metrics {
     last_commit: AtomicU64,
     /// Microseconds; 0: there is none.
     newest_backup: AtomicI64,
+    /// 1: what the files of `--apply` declare was made so; 0: it could not be; negative: there are none.
+    apply_ok: AtomicI64,
     started: Moment,
 }
 
@@ -190,6 +192,7 @@ impl Metrics {
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
             newest_backup: AtomicI64::new(0),
+            apply_ok: AtomicI64::new(-1),
             started,
             registry,
         }
@@ -284,6 +287,11 @@ impl Metrics {
         self.newest_backup.store(at.micros(), Relaxed);
     }
 
+    /// What the files of `--apply` declare was made so, or could not be.
+    pub fn applied(&self, ok: bool) {
+        self.apply_ok.store(ok.into(), Relaxed);
+    }
+
     /// All of it as text, in the format that every version of Prometheus reads.
     pub fn text(&self, readings: &Readings) -> String {
         let mut out = String::new();
@@ -322,6 +330,9 @@ impl Metrics {
         }
         let file = readings.file_bytes.map(|bytes| ("database_file_bytes", "Length of the database file", bytes));
         file.into_iter().for_each(|(name, help, value)| gauge(registry, name, help, value));
+        if let Ok(ok) = u64::try_from(self.apply_ok.load(Relaxed)) {
+            gauge(registry, "apply_ok", "Whether the files of --apply were applied when they were read last", ok);
+        }
         let oldest = ConstGauge::new(seconds(readings.outbox_oldest.max(0)));
         registry.register("outbox_oldest_seconds", "For how long the oldest alert has waited", oldest);
         let channels = Family::<Labels<1>, Gauge>::default();

@@ -40,7 +40,6 @@ use passed::Passed;
 use signals::{Hangups, Signals};
 use watchdog::Noted;
 
-mod certificates;
 mod declared;
 mod doors;
 mod error;
@@ -49,6 +48,7 @@ mod log;
 mod open_files;
 mod passed;
 mod progress;
+mod reload;
 mod signals;
 mod watchdog;
 
@@ -174,8 +174,13 @@ async fn serve(
             "any machine in the ranges of --trusted-proxy can say that it is anybody: name the proxy's own address, or give --auth-header-secret-file"
         );
     }
-    if let Some(declared) = config.declared.clone() {
-        declared::keep(&handle, declared, hangups.clone(), doors.base_url.as_str()).await;
+    let files = reload::Files {
+        certificates: doors.certificates(),
+        declared: config.declared.clone(),
+        base_url: doors.base_url.as_str().to_owned(),
+    };
+    if let Some(declared) = &files.declared {
+        declared::apply(&handle, declared, &files.base_url).await;
     }
     if config.web.asks_for_passwords()
         && handle.state().users.is_empty()
@@ -196,7 +201,7 @@ async fn serve(
         handshakes: start("handshakes", if config.certificate.is_some() { cores.div_ceil(2) } else { 0 })?,
         blocking: Arc::new(BlockingThreads::start(BLOCKING_THREADS).map_err(ServeError::System)?),
     };
-    certificates::keep(doors.certificates(), Arc::clone(&threads.blocking), hangups);
+    let blocking = Arc::clone(&threads.blocking);
     let round = Noted::default();
     let telling = notify::Config {
         outbound,
@@ -212,6 +217,7 @@ async fn serve(
     let mut notifier = notify::start(handle.clone(), telling, stopped.clone()).map_err(ServeError::System)?;
     let mut doors = doors.serve(admin, &handle, config, threads, &stopped);
     tell_supervisor(NotifyState::Ready);
+    files.keep(handle.clone(), blocking, hangups);
     watchdog::start(handle.clone(), told, round);
 
     let failure = tokio::select! {

@@ -1,14 +1,14 @@
 //! What files declare is made so before the doors open, and again at SIGHUP. A file that is wrong stops nothing: a monitor does not go off
-//! for a comma. The server goes on with what the database has, and says so.
+//! for a comma. The server goes on with what the database has, and says so: in the log, to the supervisor, and in a metric.
 
 use std::path::PathBuf;
 
 use sd_notify::NotifyState;
 
-use super::signals::Hangups;
 use super::tell_supervisor;
 use crate::declare::{self, PrepareError, Secrets};
 use crate::domain::wanted::{Manner, Op};
+use crate::domain::words::count;
 use crate::engine::Handle;
 use crate::manage::user::link;
 
@@ -21,27 +21,13 @@ pub struct DeclaredFiles {
     pub prune: Option<usize>,
 }
 
-/// Makes what the files declare so, now and whenever a hangup is heard. `base_url`: what links to pages begin with.
-pub(super) async fn keep(handle: &Handle, declared: DeclaredFiles, mut hangups: Hangups, base_url: &str) {
-    hangups.mark_unchanged();
-    apply(handle, &declared, base_url).await;
-    let (handle, base_url) = (handle.clone(), base_url.to_owned());
-    tokio::spawn(async move {
-        while hangups.changed().await.is_ok() {
-            if let Ok(now) = NotifyState::monotonic_usec_now() {
-                // One message: the one means nothing without the other.
-                let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
-            }
-            apply(&handle, &declared, &base_url).await;
-            tell_supervisor(NotifyState::Ready);
-        }
-    });
-}
-
-async fn apply(handle: &Handle, declared: &DeclaredFiles, base_url: &str) {
-    match applied(handle, declared, base_url).await {
+/// Makes what the files declare so, if it can be. `base_url`: what links to pages begin with.
+pub(super) async fn apply(handle: &Handle, declared: &DeclaredFiles, base_url: &str) {
+    let applied = applied(handle, declared, base_url).await;
+    handle.metrics().applied(applied.is_ok());
+    match applied {
         Ok(changes) => {
-            tell_supervisor(NotifyState::Status(&format!("what the files of --apply declare is so: {changes} changes")));
+            tell_supervisor(NotifyState::Status(&format!("what the files of --apply declare is so: {}", count(changes, "change"))));
         }
         Err(told) => {
             // Below each problem stands the line of the file, which is no line of a log.

@@ -1,42 +1,73 @@
-//! Certificates are read again when their files change and at SIGHUP: whoever renews them has nothing to restart.
+//! What was read from files at the start is read again at SIGHUP, and certificates also when their files change: whoever renews or edits
+//! them has nothing to restart. The supervisor is told when it begins and when it is done (`Type=notify-reload`, systemd.service(5)).
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use tokio::time::sleep;
 
+use super::declared::{self, DeclaredFiles};
 use super::signals::Hangups;
+use super::tell_supervisor;
 use crate::blocking_threads::{BlockingThreads, NotDone};
 use crate::certificate::{Certificate, Reread};
+use crate::engine::Handle;
 
-/// How often the files are looked at.
+/// How often the files of certificates are looked at.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Looks after these as long as the runtime runs. With none there is nothing to look after.
-pub(super) fn keep(certificates: Vec<Certificate>, blocking: Arc<BlockingThreads>, mut hangups: Hangups) {
-    if certificates.is_empty() {
-        return;
-    }
-    tokio::spawn(async move {
-        loop {
-            let asked = tokio::select! {
-                heard = hangups.changed() => {
-                    // Nobody hears any more only when the runtime ends.
-                    if heard.is_err() {
-                        return;
+/// What can be read again.
+pub(super) struct Files {
+    pub(super) certificates: Vec<Certificate>,
+    pub(super) declared: Option<DeclaredFiles>,
+    /// What links to pages begin with.
+    pub(super) base_url: String,
+}
+
+impl Files {
+    /// Reads them again as long as the runtime runs.
+    pub(super) fn keep(self, handle: Handle, blocking: Arc<BlockingThreads>, mut hangups: Hangups) {
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    heard = hangups.changed() => {
+                        // Nobody hears any more only when the runtime ends.
+                        if heard.is_err() {
+                            return;
+                        }
+                        self.reload(&handle, &blocking).await;
                     }
-                    true
+                    () = sleep(LOOK) => self.look_at_certificates(&blocking, false).await,
                 }
-                () = sleep(LOOK) => false,
-            };
-            for certificate in &certificates {
-                let looking = certificate.clone();
-                // Too much waits for the disk: the next look is soon.
-                let Ok(reread) = blocking.run(move || looking.reread(asked)).await.map_err(|NotDone| ()) else { continue };
-                tell(certificate, &reread);
             }
+        });
+    }
+
+    async fn reload(&self, handle: &Handle, blocking: &BlockingThreads) {
+        // One message: the one means nothing without the other.
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => drop(sd_notify::notify(&[NotifyState::Reloading, now])),
+            Err(error) => tracing::warn!("the supervisor cannot be told of SIGHUP: {error}"),
         }
-    });
+        if self.certificates.is_empty() && self.declared.is_none() {
+            tracing::info!("SIGHUP changes nothing: flags are read at a start");
+        }
+        self.look_at_certificates(blocking, true).await;
+        if let Some(declared) = &self.declared {
+            declared::apply(handle, declared, &self.base_url).await;
+        }
+        tell_supervisor(NotifyState::Ready);
+    }
+
+    async fn look_at_certificates(&self, blocking: &BlockingThreads, even_if_same: bool) {
+        for certificate in &self.certificates {
+            let looking = certificate.clone();
+            // Too much waits for the disk: the next look is soon.
+            let Ok(reread) = blocking.run(move || looking.reread(even_if_same)).await.map_err(|NotDone| ()) else { continue };
+            tell(certificate, &reread);
+        }
+    }
 }
 
 fn tell(certificate: &Certificate, reread: &Reread) {

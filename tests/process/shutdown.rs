@@ -1,6 +1,7 @@
 //! Signals: what is drained, how long it may take, and what the log never says.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
@@ -63,37 +64,86 @@ fn sigint_stops_an_idle_server_and_waits_for_nothing() {
     assert!(server.log.last().unwrap().contains("stopping"), "{:?}", server.log);
 }
 
+/// A supervisor, as far as it listens.
+struct Supervisor(UnixDatagram);
+
+impl Supervisor {
+    fn at(path: &Path) -> Self {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Self(socket)
+    }
+
+    /// The next message that it is told.
+    fn told(&self) -> String {
+        let mut message = [0; 200];
+        let length = self.0.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap().trim().to_owned()
+    }
+
+    /// A reload is told from its beginning, with the time of it, to its end.
+    fn is_told_of_a_reload(&self, status: Option<&str>) {
+        let begins = self.told();
+        let (reloading, at) = begins.split_once('\n').unwrap();
+        assert_eq!((reloading, at.strip_prefix("MONOTONIC_USEC=").unwrap().parse::<u64>().is_ok()), ("RELOADING=1", true));
+        if let Some(status) = status {
+            assert_eq!(self.told(), format!("STATUS={status}"));
+        }
+        assert_eq!(self.told(), "READY=1");
+    }
+}
+
 #[test]
 fn a_supervisor_is_told() {
     let (directory, data) = workplace();
     let path = directory.path().join("notify");
-    let supervisor = UnixDatagram::bind(&path).unwrap();
-    supervisor.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let told = || {
-        let mut message = [0; 100];
-        let length = supervisor.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
-    let server = Server::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
-    assert_eq!(told().trim(), "READY=1");
+    let supervisor = Supervisor::at(&path);
+    let mut server = Server::spawn(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    assert_eq!(supervisor.told(), "READY=1");
+    server.signal("HUP");
+    supervisor.is_told_of_a_reload(None);
+    server.wait_for("SIGHUP changes nothing");
     server.stop();
-    assert_eq!(told().trim(), "STOPPING=1");
+    assert_eq!(supervisor.told(), "STOPPING=1");
+}
+
+#[test]
+fn whether_files_were_applied_is_told_to_the_supervisor_and_in_a_metric() {
+    let (directory, data) = workplace();
+    let (path, file) = (directory.path().join("notify"), directory.path().join("home.toml"));
+    let supervisor = Supervisor::at(&path);
+    std::fs::write(&file, "version = 2\n").unwrap();
+    let mut command = overdue(&["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--apply"]);
+    let mut server = Server::spawn(command.arg(&file).arg("--data").arg(&data).env("NOTIFY_SOCKET", &path));
+    let line = server.has_said("listening for metrics");
+    let address = line.split("address=").nth(1).unwrap().parse().unwrap();
+    let metric = |value| {
+        let told = Client::connect(address).unwrap().get("/metrics", "").unwrap();
+        let text = String::from_utf8(told.body).unwrap();
+        assert!(text.contains(&format!("\noverdue_apply_ok {value}\n")), "{text}");
+    };
+    let wrong = "the files of --apply are wrong and were not applied; the log says why";
+    assert_eq!([supervisor.told(), supervisor.told()], [&format!("STATUS={wrong}"), "READY=1"]);
+    metric(0);
+    std::fs::write(&file, "version = 1\n[project.Home]\n").unwrap();
+    server.signal("HUP");
+    supervisor.is_told_of_a_reload(Some("what the files of --apply declare is so: 1 change"));
+    metric(1);
+    std::fs::write(&file, "version = 2\n").unwrap();
+    server.signal("HUP");
+    supervisor.is_told_of_a_reload(Some(wrong));
+    metric(0);
+    server.stop();
 }
 
 #[test]
 fn the_watchdog_is_fed_while_all_is_well() {
     let (directory, data) = workplace();
     let path = directory.path().join("notify");
-    let supervisor = UnixDatagram::bind(&path).unwrap();
-    supervisor.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let supervisor = Supervisor::at(&path);
     let mut command = overdue(&["serve", "--listen", "127.0.0.1:0"]);
     let _server = Server::spawn(command.arg("--data").arg(&data).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000"));
-    let mut told = Vec::new();
-    while told.len() < 4 {
-        let mut message = [0; 100];
-        let length = supervisor.recv(&mut message).unwrap();
-        told.push(String::from_utf8(message[..length].to_vec()).unwrap().trim().to_owned());
-    }
+    let told = [(); 4].map(|()| supervisor.told());
     assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
 }
 
