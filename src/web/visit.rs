@@ -111,6 +111,11 @@ impl Visit {
         Times { now: self.now, zone: &self.viewer.zone }
     }
 
+    /// Which source of files owns the check or channel of this number.
+    pub(crate) fn declared_in(&self, number: u64) -> Option<String> {
+        self.handle().state().managed.source(number).map(|source| source.as_str().to_owned())
+    }
+
     /// The URL of a page.
     pub(crate) fn link(&self, page: &Page) -> String {
         Link { base: &self.site.base_url, page }.to_string()

@@ -47,6 +47,8 @@ struct Detail {
     top: Top,
     present: Present,
     live: Option<Place>,
+    /// The source of files that owns it.
+    declared_in: Option<String>,
     /// Nothing has pinged it yet.
     is_fresh: bool,
     url: String,
@@ -192,6 +194,7 @@ pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
         top: Top::of(visit)?,
         present,
         live,
+        declared_in: visit.declared_in(check.id.0),
         is_fresh: check.state.n_pings == 0,
         snippets: snippets(Address { url: &url, mail: mail.as_deref() }),
         url,

@@ -30,6 +30,8 @@ struct FormPage {
     common: Vec<Entry>,
     /// What is wrong with what was sent.
     wrong: Option<Wrong>,
+    /// The source of files that owns it.
+    declared_in: Option<String>,
     /// Only the operator changes its settings.
     is_locked: bool,
     /// What assigns checks to it; `None`: it is made first.
@@ -98,6 +100,7 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         own,
         common,
         wrong,
+        declared_in: channel.and_then(|channel| visit.declared_in(channel.id.0)),
         is_locked: stored.is_some_and(|stored| stored.allowed_by(Maker::Api).is_err()),
         assign: channel.map(|channel| visit.link(&Page::ChecksOfIntegration(channel.uuid))),
         is_group: kind.class == crate::domain::channel::Class::Group,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use overdue::declare;
 use overdue::engine::Tried;
 use serde_json::{Value, json};
 
 use super::{browse, channel, post, project_uuid, words};
+use crate::declare::{CAREFUL, wanted};
 use crate::support::server::Server;
 
 async fn channels(server: &Server) -> Vec<Value> {
@@ -96,5 +98,28 @@ async fn checks_are_assigned_and_the_channel_removed() {
     assert_eq!(post(&server, &format!("/integrations/{uuid}/remove/"), &[]).await.status, 303);
     assert_eq!(channels(&server).await.len(), 0);
     assert_eq!(one["channels"], "");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pages_of_what_a_file_declares_say_so() {
+    let server = Server::start().await;
+    let here = || server.handle.state().project(server.main.id).unwrap().clone();
+    let mine = [server.check(json!({})).await["uuid"].as_str().unwrap().to_owned(), channel(&server).await];
+    let (name, before) = (here().project.name.as_str().to_owned(), here());
+    let text = format!(
+        "version = 1\nsource = \"homelab\"\n[project.{name}.channel.phone]\nkind = \"ntfy\"\ntopic = \"t\"\n[project.{name}.check.nas]\n"
+    );
+    declare::apply(&server.handle, wanted(&text), CAREFUL).await.unwrap();
+    let check = *here().checks.difference(&before.checks).next().unwrap();
+    let check = server.handle.state().check(check).unwrap().uuid.to_string();
+    let phone = here().channels.values().find(|channel| channel.name.as_str() == "phone").unwrap().uuid.to_string();
+    for ([check, channel], says) in [([check, phone], true), (mine, false)] {
+        for path in [format!("/checks/{check}/details/"), format!("/integrations/{channel}/edit/")] {
+            let page = browse(&server, "GET", &path, &[]).await;
+            assert_eq!(page.status, 200, "{path}");
+            assert_eq!(words(page.text()).contains("Declared in homelab ; the next apply sets it back."), says, "{path}: {page:?}");
+        }
+    }
     server.stop().await;
 }
