@@ -1,6 +1,6 @@
 //! Watches the writer, which may hang with its disk: whoever waits for it is told, and health knows.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use super::{Handle, Shared};
 const STALL: Duration = Duration::from_secs(8);
 /// How often the watch looks.
 pub(super) const ROUND: Duration = Duration::from_millis(500);
+/// So many looks in a row have to find the same step old. A process that was frozen, or a clock that jumped, makes every step look so once.
+const LOOKS: u32 = 3;
 
 /// What the writer is doing, for the watch to see.
 #[derive(Default)]
@@ -19,6 +21,9 @@ pub(super) struct Doing {
     /// When the step began that is going on, in microseconds of uptime, at least 1; 0: it waits for something to do. All that is in hand,
     /// and all that waits, came later or just before.
     since: AtomicU64,
+    /// `since` of a step that was found old, and by how many looks in a row.
+    found_old: AtomicU64,
+    looks: AtomicU32,
     /// The step takes too long.
     stalled: AtomicBool,
     /// The callers of the batch that is being written.
@@ -57,6 +62,17 @@ impl Doing {
             since => uptime.saturating_sub(Duration::from_micros(since)),
         }
     }
+
+    /// Counts a look at a step of this age; whether it takes too long.
+    fn takes_too_long(&self, age: Duration) -> bool {
+        // The first looks come before the time is up, so that they take none.
+        let is_old = age >= STALL - ROUND * (LOOKS - 1);
+        let since = self.since.load(Ordering::Relaxed);
+        let goes_on = is_old && self.found_old.swap(since, Ordering::Relaxed) == since;
+        let looks = if goes_on { self.looks.load(Ordering::Relaxed).saturating_add(1) } else { is_old.into() };
+        self.looks.store(looks, Ordering::Relaxed);
+        age >= STALL && looks >= LOOKS
+    }
 }
 
 impl Shared {
@@ -64,7 +80,7 @@ impl Shared {
     pub(super) fn watch(&self) {
         let Doing { stalled, .. } = &self.doing;
         let age = self.doing.age(self.clock.uptime());
-        if age < STALL {
+        if !self.doing.takes_too_long(age) {
             if stalled.swap(false, Ordering::Relaxed) {
                 tracing::info!("the writer goes on: pings are taken again");
             }
