@@ -393,6 +393,9 @@ impl Writer {
             self.publish();
         }
         self.remove_dead(&mut 0)?;
+        if self.recount_uploads()? {
+            self.remove_dead(&mut 0)?;
+        }
         self.checkpoint_whole()
     }
 

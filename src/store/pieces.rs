@@ -3,6 +3,8 @@
 //! An upload is unreferred from its first piece on, until the commit that logs its pings; and again when the last of them has gone. What is
 //! unreferred when nobody writes it belongs to nobody and is removed, piece by piece.
 
+use std::collections::HashMap;
+
 use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{Batch, StoreError};
@@ -64,6 +66,27 @@ impl Batch {
             }
         }
         Ok(some)
+    }
+
+    /// Each upload has so many pings, or none; whether that is news.
+    pub(super) fn refer_as_counted(&self, counts: &HashMap<u64, u64>) -> Result<bool, StoreError> {
+        let mut uploads = self.transaction.open_table(UPLOADS)?;
+        let mut unreferred = self.transaction.open_table(UNREFERRED)?;
+        let rows = uploads.iter()?.map(|row| row.map(|(upload, pings)| (upload.value(), pings.value())));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let mut news = false;
+        for (upload, pings) in rows {
+            match counts.get(&upload) {
+                Some(counted) if *counted == pings => continue,
+                Some(counted) => drop(uploads.insert(upload, *counted)?),
+                None => {
+                    uploads.remove(upload)?;
+                    unreferred.insert(upload, ())?;
+                }
+            }
+            news = true;
+        }
+        Ok(news)
     }
 
     /// The first unreferred upload from a number on, apart from the one that is being written.

@@ -2,7 +2,7 @@
 
 mod row;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -210,6 +210,15 @@ impl Batch {
         Ok(pruned)
     }
 
+    /// Counts anew how many pings have each upload as their body: a row that could not be read when it went did not say which it had. Whether
+    /// there is anything to write. Looks at every ping.
+    pub fn recount_uploads(&self) -> Result<bool, StoreError> {
+        let mut counts = HashMap::new();
+        count_uploads(self.transaction.open_table(PINGS)?.iter()?, &mut counts)?;
+        count_uploads(self.transaction.open_table(KEPT_PINGS)?.iter()?, &mut counts)?;
+        self.refer_as_counted(&counts)
+    }
+
     /// The first of them that is left because of the bytes.
     fn remove_kept(&self, dead: &[(u64, u64)], most_bytes: u64, pruned: &mut PrunedKept) -> Result<Option<(u64, u64)>, StoreError> {
         if dead.is_empty() {
@@ -239,6 +248,20 @@ impl Batch {
         pruned.unreferred = self.unrefer(&unreferred)?;
         Ok(left)
     }
+}
+
+/// Adds how many of these rows have each upload as their body. A row that cannot be read has none.
+fn count_uploads<K: redb::Key + 'static>(
+    rows: redb::Range<'_, K, &'static [u8]>,
+    counts: &mut HashMap<u64, u64>,
+) -> Result<(), StoreError> {
+    for row in rows {
+        let (_, bytes) = row?;
+        if let Some((upload, _)) = record::decode::<PingRow<'_>>(bytes.value()).ok().and_then(|row| row.upload) {
+            *counts.entry(upload).or_default() += 1;
+        }
+    }
+    Ok(())
 }
 
 /// Adds bodies at the end of the table. A cursor gathers rows in memory, together with the last one that is there, and writes that one

@@ -216,6 +216,36 @@ fn a_body_of_pieces_that_was_altered_is_told_not_served() {
 }
 
 #[test]
+fn a_row_that_could_not_be_read_holds_no_long_body_after_a_compaction() {
+    let disk = Disk::default();
+    let mut engine = engine(&disk, Thresholds::default());
+    let ids = [7, 8].map(|uuid| engine.check(uuid));
+    engine.done(mail(7..=8, &body(3_000_000)));
+    engine.done(ping(7, Kind::Success, ""));
+    engine.handle.close();
+    while engine.writer.step(false) == Ok(true) {}
+    drop(engine);
+    let database = redb::Builder::new().create_with_backend(disk.clone()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(TableDefinition::<u64, &[u8]>::new("pings")).unwrap().insert(1, &[99][..]).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let compact = || {
+        let clock = ManualClock::at(Moment::from_secs(1_900_000_000));
+        let (_, writer) = open(disk.medium(), &clock, |_| {}).unwrap();
+        writer.tidy().unwrap();
+        left(&disk)
+    };
+    // The other check has it still.
+    assert_eq!(compact(), [3, 1, 0]);
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    assert!(engine.handle.body(&engine.seen(ids[1]), 1).unwrap().is_some_and(|found| found == body(3_000_000)));
+    ids.into_iter().for_each(|id| drop(engine.done(Command::DeleteCheck(id))));
+    drop(engine);
+    assert_eq!(compact(), [0, 0, 0]);
+}
+
+#[test]
 fn pieces_that_cannot_be_read_keep_no_others_from_going() {
     let disk = Disk::default();
     let mut engine = engine(&disk, Thresholds::default());

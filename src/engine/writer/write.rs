@@ -105,6 +105,19 @@ impl Writer {
         Ok(())
     }
 
+    /// Has long bodies go that only rows had which could not be read any more; whether there are some.
+    pub(super) fn recount_uploads(&self) -> Result<bool, StoreError> {
+        let store = self.shared.store.get()?;
+        caught(|| {
+            let batch = store.batch()?;
+            let news = batch.recount_uploads()?;
+            if news {
+                batch.commit()?;
+            }
+            Ok(news)
+        })
+    }
+
     /// Brings every check row up to date at once.
     pub(super) fn checkpoint_whole(&self) -> Result<(), StoreError> {
         let (store, now) = (self.shared.store.get()?, self.shared.clock.now());
