@@ -1,4 +1,5 @@
-//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and whatever comes twice says that it may.
+//! SIGKILL, again and again, between flips and the reports of their alerts: none is lost, and whatever comes twice says that it may. Where
+//! the receiver knows transactions, it comes twice as the same one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,10 +10,14 @@ use std::time::{Duration, Instant};
 use crate::client::Client;
 use crate::process::{Server, admin, workplace};
 
-const CHECKS: usize = 24;
+/// Checks of the project that has a webhook, and of the one that has a room of Matrix.
+const AT_WEBHOOK: usize = 24;
+const AT_MATRIX: usize = 2;
+const CHECKS: usize = AT_WEBHOOK + AT_MATRIX;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came: by the key of the alert, the check's name with its status, and of each copy whether it says that it may be a repeat.
+/// What came: by the key of the alert, or by its transaction, the check's name with its status, and of each copy whether it says that it may
+/// be a repeat.
 type Came = Arc<Mutex<HashMap<String, (String, Vec<bool>)>>>;
 
 /// Takes everything, some of it a little late, and keeps what it was.
@@ -34,7 +39,7 @@ fn receiver() -> (String, Came) {
 fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
-        let (mut key, mut length, mut marked) = (String::new(), 0, false);
+        let (mut key, mut length, mut marked, mut is_matrix) = (String::new(), 0, false, false);
         loop {
             let mut line = String::new();
             if reader.read_line(&mut line).ok()? == 0 {
@@ -43,6 +48,9 @@ fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
             let Some((name, value)) = line.trim_end().split_once(": ") else {
                 if line == "\r\n" {
                     break;
+                }
+                if let Some(transaction) = line.split(' ').nth(1).and_then(|path| path.split("/send/m.room.message/").nth(1)) {
+                    (key, is_matrix) = (transaction.to_owned(), true);
                 }
                 continue;
             };
@@ -55,7 +63,9 @@ fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let text = String::from_utf8(body).ok()?;
+        let text = if is_matrix { in_short(&body)? } else { String::from_utf8(body).ok()? };
+        // Nobody sees it twice.
+        marked |= is_matrix;
         came.lock().unwrap().entry(key).or_insert((text, Vec::new())).1.push(marked);
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_micros(chance >> 52));
@@ -63,10 +73,18 @@ fn take(mut stream: TcpStream, came: &Came, mut chance: u64) -> Option<()> {
     }
 }
 
+/// The name of the check in a message of Matrix, and its status.
+fn in_short(body: &[u8]) -> Option<String> {
+    let message: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let mut words = message["body"].as_str()?.lines().next()?.split(' ').skip(1);
+    Some(format!("{} {}", words.next()?, if words.eq(["is", "up", "again"]) { "up" } else { "down" }))
+}
+
 /// Pings every check that has not answered yet, until the server is gone.
-fn ping(server: SocketAddr, key: &str, word: &str, left: &mut Vec<usize>) {
+fn ping(server: SocketAddr, keys: &[String; 2], word: &str, left: &mut Vec<usize>) {
     let Ok(mut client) = Client::connect(server) else { return };
     left.retain(|check| {
+        let key = &keys[usize::from(*check >= AT_WEBHOOK)];
         let answer = client.post(&format!("/ping/{key}/job-{check}{word}?create=1"), b"");
         !answer.is_ok_and(|answer| matches!(answer.status, 200 | 201))
     });
@@ -85,31 +103,35 @@ fn no_alert_is_lost_and_every_repeat_is_marked() {
     let rounds: usize = std::env::var("OVERDUE_KILLS").map_or(20, |count| count.parse().unwrap());
     let (url, came) = receiver();
     let (_directory, data) = workplace();
-    admin(&data, &["project", "create", "main"]);
-    let key = admin(&data, &["key", "create", "--project", "main", "--access", "ping"]);
+    let keys = ["main", "room"].map(|project| {
+        admin(&data, &["project", "create", project]);
+        admin(&data, &["key", "create", "--project", project, "--access", "ping"])
+    });
     let (down, up) = (format!("down-url={url}"), format!("up-url={url}"));
     let words = ["channel", "create", "--project", "main", "--kind", "webhook", "--name", "hook", "--set"];
     admin(&data, &[&words[..], &[&down, "--set", &up, "--set", "body=$NAME $STATUS"]].concat());
+    let words = ["channel", "create", "--project", "room", "--kind", "matrix", "--name", "room", "--set"];
+    admin(&data, &[&words[..], &[&format!("server={url}"), "--set", "token=t", "--set", "room=!abc:example.org"]].concat());
     let mut left: Vec<usize> = Vec::new();
     let mut word = "";
     for round in 0..rounds {
         let mut server = Server::start(&data);
         // What the round before has asked for happens whole: then each round is one flip of each check.
-        ping(server.address, &key, word, &mut left);
+        ping(server.address, &keys, word, &mut left);
         assert!(left.is_empty(), "{left:?}");
         wait_for(&came, round * CHECKS);
         word = if round % 2 == 0 { "/fail" } else { "" };
         left = (0..CHECKS).collect();
         let pause = Duration::from_micros((round as u64 * 7919) % 30_000);
         std::thread::scope(|scope| {
-            let (address, key, left) = (server.address, &key, &mut left);
-            scope.spawn(move || ping(address, key, word, left));
+            let (address, keys, left) = (server.address, &keys, &mut left);
+            scope.spawn(move || ping(address, keys, word, left));
             std::thread::sleep(pause);
             server.kill();
         });
     }
     let server = Server::start(&data);
-    ping(server.address, &key, word, &mut left);
+    ping(server.address, &keys, word, &mut left);
     wait_for(&came, rounds * CHECKS);
     server.stop();
     let came = came.lock().unwrap();
