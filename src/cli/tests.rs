@@ -1,3 +1,4 @@
+mod chapters;
 mod packaged;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,103 @@
+//! What the chapters say to type is what the program takes. The README's commands are run by `.ci/readme`.
+
+use clap::CommandFactory as _;
+
+use super::super::{Cli, parse};
+use super::all;
+use crate::docs::CHAPTERS;
+
+/// The words of a command, up to where a shell goes on with something else; of its grammar what the chapters use.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), _) if open == letter => quote = None,
+            (None, '\'' | '"') => (quote, word) = (Some(letter), Some(word.unwrap_or_default())),
+            (None, ' ') => words.extend(word.take()),
+            (None, '|' | '<' | '>' | ';' | '&' | ')') => break,
+            (None, '#') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The lines of blocks of the language `sh`, and the parts in backquotes of all other text. A line that goes on in the next one is one.
+fn parts(text: &str) -> (Vec<String>, Vec<&str>) {
+    let (mut lines, mut quoted, mut block) = (Vec::<String>::new(), Vec::new(), None);
+    for line in text.lines() {
+        match (block, line.strip_prefix("```")) {
+            (None, Some(language)) => block = Some(language),
+            (Some(_), Some(_)) => block = None,
+            (Some("sh"), None) => match lines.last_mut().filter(|last| last.ends_with('\\')) {
+                Some(last) => *last = last.trim_end_matches('\\').to_owned() + line.trim_start(),
+                None => lines.push(line.to_owned()),
+            },
+            (Some(_), None) => {}
+            (None, None) => quoted.extend(line.split('`').skip(1).step_by(2)),
+        }
+    }
+    (lines, quoted)
+}
+
+#[test]
+fn commands_of_the_chapters_are_taken() {
+    // Some flags read their file at once.
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&secret, "a secret that is long enough for every flag\n").unwrap();
+    let is_secret = |word: &str| ["/run/secrets/", "/etc/overdue/"].iter().any(|place| word.starts_with(place));
+    let in_place = |word: String| if is_secret(&word) { secret.path().into() } else { word.into() };
+    let mut count = 0;
+    for chapter in CHAPTERS {
+        for line in parts(chapter.text).0 {
+            let command = line.trim_start_matches("sudo ");
+            if !command.starts_with("overdue ") {
+                continue;
+            }
+            count += 1;
+            if let Err(error) = parse(words(command).into_iter().map(in_place).collect(), |_| None) {
+                panic!("{}.md says:\n{line}\n{error}", chapter.slug);
+            }
+        }
+    }
+    assert!(count > 70, "only {count} commands were found");
+}
+
+#[test]
+fn flags_and_subcommands_that_the_chapters_name_are_there() {
+    let mut tree = Cli::command();
+    tree.build();
+    let has = |command: &clap::Command, flag: &str| command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+    let (mut commands, mut flags, mut wrong) = (0, 0, Vec::new());
+    for chapter in CHAPTERS {
+        for part in parts(chapter.text).1 {
+            let words = words(part);
+            let (named, rest) = match words.split_first() {
+                Some((first, rest)) if first == "overdue" => (true, rest),
+                Some((first, _)) if tree.find_subcommand(first).is_some() && part.contains(" --") => (true, &words[..]),
+                Some((first, _)) if first.starts_with("--") => (false, &words[..]),
+                _ => continue,
+            };
+            let mut command = &tree;
+            for word in rest.iter().take_while(|word| *word != "--") {
+                let flag = word.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or_default());
+                match (flag, command.find_subcommand(word)) {
+                    // A flag that is named alone belongs to one command or another.
+                    (Some(flag), _) if !named && !all(&tree).into_iter().any(|command| has(command, flag)) => {
+                        wrong.push((chapter.slug, part));
+                    }
+                    (Some(flag), _) if named && !has(command, flag) => wrong.push((chapter.slug, part)),
+                    (Some(_), _) => flags += 1,
+                    (None, Some(next)) if named => (command, commands) = (next, commands + 1),
+                    (None, _) if named && command.has_subcommands() && word.chars().all(|letter| letter.is_ascii_lowercase()) => {
+                        wrong.push((chapter.slug, part));
+                    }
+                    (None, _) => {}
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "there is nothing like that: {wrong:#?}");
+    assert!(commands > 50 && flags > 30, "only {commands} subcommands and {flags} flags were found");
+}
