@@ -2,16 +2,20 @@
 //! whoever needs many at once, since what a batch costs decides how many a second there can be.
 #![allow(clippy::expect_used, reason = "a benchmark stops when it cannot measure")]
 
+use std::hint::black_box;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use overdue::domain::edit::Edit;
 use overdue::domain::ids::ProjectId;
+use overdue::domain::moment::Moment;
 use overdue::domain::ping::{Kind, Method, Origin, Scheme};
 use overdue::domain::project::ProjectName;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewProject, PingRequest, Signal, Target};
 use overdue::engine::{self, Config, Handle, Writer};
+use overdue::metrics::Metrics;
 use overdue::store::Medium;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -94,5 +98,21 @@ fn batches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, batches);
+/// The part of that which is counting: of each ping what it says and how it came, of the commit its size and its time.
+fn counting(criterion: &mut Criterion) {
+    let metrics = Metrics::new(Moment::default());
+    let mut group = criterion.benchmark_group("metrics");
+    for count in [1, 64, 256] {
+        group.throughput(Throughput::Elements(count as u64));
+        group.bench_function(format!("{count} pings of a commit are counted"), |bencher| {
+            bencher.iter(|| {
+                metrics.pinged(std::iter::repeat_n((Kind::Success, Scheme::Http), black_box(count)));
+                metrics.committed(black_box(count), black_box(Duration::from_micros(900)));
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, batches, counting);
 criterion_main!(benches);
