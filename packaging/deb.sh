@@ -41,8 +41,9 @@ epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 printf 'overdue (%s) unstable; urgency=medium\n\n  * What has changed is in changelog.gz.\n\n -- %s  %s\n' \
     "$version" "$maintainer" "$(LC_ALL=C date -u -R -d "@$epoch")" > "$root/usr/share/doc/overdue/changelog.Debian"
 gzip -9n "$root/usr/share/doc/overdue/changelog" "$root/usr/share/doc/overdue/changelog.Debian"
-for example in packaging/examples/* packaging/prometheus; do
-    for file in $(find "$example" -type f); do put 644 "$file" "usr/share/doc/overdue/examples/${file#packaging/examples/}"; done
+for example in packaging/examples/*; do put 644 "$example" "usr/share/doc/overdue/examples/$(basename "$example")"; done
+for example in packaging/prometheus/* packaging/proxy/* packaging/container/compose.yaml; do
+    put 644 "$example" "usr/share/doc/overdue/examples/${example#packaging/}"
 done
 {
     printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: overdue\n\nFiles: *\n'

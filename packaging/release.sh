@@ -3,14 +3,12 @@
 #
 #     packaging/release.sh DIRECTORY [TARGET]...
 #
-# Without a target, for this machine. For aarch64 the linker is that of gcc-aarch64-linux-gnu (Debian), unless
-# CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER says otherwise.
+# Without a target, for this machine. What another processor needs is in static.sh.
 set -eu
 directory=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- "$(rustc -vV | sed -n 's/^host: //p')"
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-aarch64-linux-gnu-gcc}"
 for target; do
     packaging/static.sh "$target" >/dev/null
     cp "${CARGO_TARGET_DIR:-target}/$target/release/overdue" "$directory/overdue-$target"
