@@ -142,7 +142,10 @@ impl Projects<'_> {
                     });
                     tally.carried(What::PingKeys, 1);
                 }
-                None => tally.dropped(What::PingKeys, 1, format!("not {} of A-Z, a-z, 0-9, hyphen and underscore", PingKey::LENGTH)),
+                None => {
+                    let most = PingKey::MOST_LENGTH;
+                    tally.dropped(What::PingKeys, 1, format!("not 1 to {most} of A-Z, a-z, 0-9, hyphen and underscore, or a UUID"));
+                }
             },
         }
         Ok(keys)
