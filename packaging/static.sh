@@ -19,7 +19,7 @@ aarch64-*)
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="${CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER:-aarch64-linux-gnu-gcc}"
     ;;
 esac
-RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target"
+RUSTFLAGS='-C target-feature=+crt-static' cargo build --package overdue --release --locked --target "$target"
 binary=${CARGO_TARGET_DIR:-target}/$target/release/overdue
 if readelf -d "$binary" | grep -q NEEDED; then
     echo "$binary is not static:" >&2
