@@ -28,8 +28,8 @@ use crate::domain::check::Check;
 use crate::domain::ids::DeliveryNumber;
 use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
-use crate::engine::Handle;
 use crate::engine::command::{Command, Outcome, Report};
+use crate::engine::{Handle, Tried};
 use crate::outbound::Outbound;
 pub use heartbeat::Heartbeat;
 use notices::Notices;
@@ -187,10 +187,7 @@ impl Notifier {
 
     /// Reports, chooses and begins; how long there is nothing to do then.
     async fn round(&mut self) -> Duration {
-        while let Some(trial) = self.handle.next_trial() {
-            let sender = Rc::clone(&self.sender);
-            tokio::task::spawn_local(async move { sender.try_channel(trial).await });
-        }
+        self.try_channels();
         while let Some(ended) = self.under_way.try_join_next_with_id() {
             self.ended(ended);
         }
@@ -218,6 +215,22 @@ impl Notifier {
             return PAUSE;
         }
         again.map_or(PATIENCE, |at| at.saturating_sub(self.now().uptime).min(PATIENCE))
+    }
+
+    /// Begins the tests whose turn it is. Some kinds cost money, so tests count among the messages of a day.
+    fn try_channels(&mut self) {
+        let now = self.now();
+        while let Some(trial) = self.handle.next_trial() {
+            let Some(channel) = self.handle.state().channel(trial.channel).cloned() else { continue };
+            if self.plan.may_try(&channel, &Rules::of(&channel, &self.sender.zone, now.wall), now) {
+                let sender = Rc::clone(&self.sender);
+                tokio::task::spawn_local(async move { sender.try_channel(trial).await });
+            } else {
+                let failed = Some("as much was sent within a day as most-a-day allows".into());
+                // Whoever asked may be gone.
+                let _ = trial.reply.send(Tried { took: Duration::ZERO, status: 0, failed });
+            }
+        }
     }
 
     fn now(&self) -> Now {

@@ -18,7 +18,8 @@
 //!
 //! # What always holds
 //!
-//! GET and HEAD change nothing. No page is made on a thread of connections, and none under the lock of the state. Access is decided once,
+//! GET and HEAD change nothing. Pages, and whatever looks at all checks, are made away from the threads of connections (`Site::make`), but
+//! for short forms that are shown once more; nothing is made under the lock of the state. Access is decided once,
 //! before a row is read. Templates escape everything. URLs come from `route`, times and chance from the engine's handle. Every list is
 //! bounded.
 
@@ -61,13 +62,16 @@ mod when;
 mod who;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::domain::timezone::Timezone;
 use crate::engine::Handle;
 use crate::wire::outgoing::Outgoing;
+use crate::wire::reply::Fault;
 use crate::wire::request::BaseUrl;
 use hashing::Hashing;
 use second_step::Attempts;
@@ -81,6 +85,8 @@ pub use route::{Need, Page, Scope};
 
 /// Pages that are made at the same time. Whoever pings waits for none of them.
 const MADE_AT_ONCE: usize = 2;
+/// How long a page waits until others are made.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who sees the pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,6 +164,16 @@ impl Site {
             live,
             backing_up,
         })
+    }
+
+    /// Does what takes long away from the threads of connections, which answer pings; a few at a time.
+    ///
+    /// # Errors
+    /// When its turn does not come within ten seconds.
+    async fn make<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+        let turn = timeout(PATIENCE, self.making.acquire()).await;
+        let _turn = turn.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)?;
+        self.outgoing.run(work).await
     }
 
     /// Seconds for which a session lasts without a use.

@@ -1,18 +1,20 @@
 //! What there is, as files would declare it: in a fixed order, with what is at its default left out.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::domain::check::{Check, Settings};
-use crate::domain::ids::ProjectId;
-use crate::domain::project::{Access, Channel, DEFAULT_PING_LOG_LIMIT, Key, Secret};
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
+use crate::domain::project::{Access, Channel, DEFAULT_PING_LOG_LIMIT, Key, Project, Secret};
 use crate::domain::user::{Grant, User};
 use crate::domain::wanted::fields::{self, Fields, Value};
 use crate::domain::wanted::{ObjectKind, ObjectName};
+use crate::domain::window::Window;
 use crate::engine::Handle;
-use crate::engine::state::{ProjectState, State};
+use crate::engine::state::State;
 
 /// What stands at the top of an export.
 pub const HEAD: &[&str] = &[
@@ -105,14 +107,15 @@ fn named(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
 /// What there is of a project or of all, and of users if of all; `secrets`: in the clear.
 pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<Object> {
     let mut writer = Writer { secrets, variables: BTreeSet::new() };
-    let state = handle.state();
-    let mut projects: Vec<_> = state.projects().filter(|one| project.is_none_or(|project| one.project.id == project)).collect();
-    projects.sort_by(|one, other| one.project.name.cmp(&other.project.name));
+    let all = handle.state().projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>();
+    let mut projects: Vec<_> = all.into_iter().filter(|one| project.is_none_or(|project| one.id == project)).collect();
+    projects.sort_by(|one, other| one.name.cmp(&other.name));
     let mut objects = Vec::new();
-    for project_state in projects {
-        export_project(&state, project_state, &mut writer, &mut objects);
+    for project in projects {
+        export_project(&Copied::of(handle, project), &mut writer, &mut objects);
     }
     if project.is_none() {
+        let state = handle.state();
         let mut users: Vec<_> = state.users.iter().collect();
         users.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         objects.extend(users.into_iter().map(|user| export_user(&state, user)));
@@ -120,17 +123,40 @@ pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec
     objects
 }
 
-fn export_project(state: &State, project_state: &ProjectState, writer: &mut Writer, objects: &mut Vec<Object>) {
-    let project = &project_state.project;
+/// What belongs to a project, copied, so that the state is not locked while it is written.
+struct Copied {
+    project: Arc<Project>,
+    keys: Vec<Arc<Key>>,
+    channels: Vec<Arc<Channel>>,
+    windows: Vec<Arc<Window>>,
+    checks: Vec<Check>,
+}
+
+impl Copied {
+    fn of(handle: &Handle, project: Arc<Project>) -> Self {
+        let mut copied = Self { project, keys: Vec::new(), channels: Vec::new(), windows: Vec::new(), checks: Vec::new() };
+        let state = handle.state();
+        if let Some(found) = state.project(copied.project.id) {
+            copied.keys.extend(found.keys().filter_map(|id| state.key(id).cloned()));
+            copied.channels.extend(found.channels.values().cloned());
+            copied.windows.extend(found.windows.values().cloned());
+        }
+        drop(state);
+        handle.each_check(copied.project.id, |check| copied.checks.push(check));
+        copied
+    }
+}
+
+fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object>) {
+    let Copied { project, channels, windows, checks, .. } = copied;
     let name = project.name.as_str();
     let mut fields = Vec::new();
     fields.extend(project.check_limit.map(|limit| ("check-limit".to_owned(), limit.into())));
     let logs = Some(project.ping_log_limit).filter(|limit| *limit != DEFAULT_PING_LOG_LIMIT);
     fields.extend(logs.map(|limit| ("ping-log-limit".to_owned(), limit.into())));
-    let (keys, comments) = export_keys(state, project_state, name, writer, &mut fields);
+    let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
     let object = |kind, key: String, fields| Object { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
     objects.push(Object { comments, ..object(ObjectKind::Project, name.into(), fields) });
-    let channels: Vec<_> = project_state.channels.values().collect();
     let mut counts = HashMap::new();
     channels.iter().for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
     let channel_keys = channels.iter().map(|channel| {
@@ -138,23 +164,24 @@ fn export_project(state: &State, project_state: &ProjectState, writer: &mut Writ
         (channel.id, named(channel.name.as_str(), channel.uuid, is_only))
     });
     let channel_keys: HashMap<_, _> = channel_keys.collect();
-    let channel_key = |one: &Channel| channel_keys.get(&one.id).cloned().unwrap_or_default();
-    let mut written: Vec<_> = channels.iter().map(|channel| (channel_key(channel), channel)).collect();
+    let channel_key = |one: &ChannelId| channel_keys.get(one).cloned();
+    let mut written: Vec<_> = channels.iter().filter_map(|channel| Some((channel_key(&channel.id)?, channel))).collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, channel) in written {
         let mut fields = named_field(&key, channel.name.as_str());
         fields.extend(writer.fields(&fields::channel(&channel.settings), &[name, &key]));
         objects.push(object(ObjectKind::Channel, key, fields));
     }
-    let check_key = |check: &Check| {
-        let is_only = state.checks_by_slug(project.id, &check.settings.slug).len() == 1;
-        named(check.settings.slug.as_str(), check.uuid, is_only)
-    };
-    let mut checks: Vec<_> = state.checks_of(project.id).map(|check| (check_key(check), check)).collect();
-    checks.sort_by(|(one, _), (other, _)| one.cmp(other));
-    for (key, check) in checks {
-        let assigned = state.channels_of(check).map(|channel| channel_key(channel).into()).collect();
-        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id)).map(|parent| check_key(parent).into());
+    let mut slugs = HashMap::new();
+    checks.iter().for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
+    let check_key = |check: &Check| named(check.settings.slug.as_str(), check.uuid, slugs.get(&check.settings.slug) == Some(&1));
+    // They are in the order of their numbers.
+    let by_id = |id: &CheckId| checks.binary_search_by_key(id, |check| check.id).ok().and_then(|place| checks.get(place));
+    let mut written: Vec<_> = checks.iter().map(|check| (check_key(check), check)).collect();
+    written.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (key, check) in written {
+        let assigned = check.settings.channels.iter().filter_map(channel_key).map(Into::into).collect();
+        let parents = check.settings.parents.ids().iter().filter_map(by_id).map(|parent| check_key(parent).into());
         let mut fields = Vec::new();
         if key == check.uuid.to_string() {
             if !check.settings.slug.is_empty() {
@@ -166,7 +193,6 @@ fn export_project(state: &State, project_state: &ProjectState, writer: &mut Writ
         fields.extend(writer.fields(&fields::check(&check.settings, assigned, parents.collect()), &[]));
         objects.push(object(ObjectKind::Check, key, fields));
     }
-    let windows: Vec<_> = project_state.windows.values().collect();
     let is_only = |name: &str| windows.iter().filter(|other| other.name.as_str() == name).count() == 1;
     let mut written: Vec<_> =
         windows.iter().map(|window| (named(window.name.as_str(), window.uuid, is_only(window.name.as_str())), window)).collect();
@@ -185,14 +211,8 @@ fn named_field(key: &str, name: &str) -> Vec<(String, Json)> {
 }
 
 /// Ping keys; the values of others nobody knows, so that a comment has to do.
-fn export_keys(
-    state: &State,
-    project_state: &ProjectState,
-    project: &str,
-    writer: &mut Writer,
-    fields: &mut Vec<(String, Json)>,
-) -> (Vec<Object>, Vec<String>) {
-    let mut keys: Vec<&Key> = project_state.keys().filter_map(|id| state.key(id)).map(AsRef::as_ref).collect();
+fn export_keys(keys: &[Arc<Key>], project: &str, writer: &mut Writer, fields: &mut Vec<(String, Json)>) -> (Vec<Object>, Vec<String>) {
+    let mut keys: Vec<&Key> = keys.iter().map(AsRef::as_ref).collect();
     keys.sort_by(|one, other| one.label.as_str().cmp(other.label.as_str()).then(one.id.cmp(&other.id)));
     let (mut objects, mut comments) = (Vec::new(), Vec::new());
     for key in &keys {

@@ -399,6 +399,8 @@ pub enum Refusal {
     CheckLimit,
     /// The project has as many channels as the API makes.
     ChannelLimit,
+    /// The project has as many keys as it may.
+    KeyLimit,
     /// The project has as many maintenance windows as it may.
     WindowLimit,
     /// Resume of a check that is not paused.

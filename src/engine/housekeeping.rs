@@ -6,8 +6,9 @@ mod pieces;
 mod sweep;
 
 use super::state::State;
+use crate::domain::alert::Delivery;
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::{Arrival, FlipNumber};
+use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::store::{Batch, StoreError};
 use checkpoint::Checkpoint;
@@ -232,7 +233,7 @@ impl Housekeeping {
         // Twice what came in, so that it gets ahead of any rate.
         wrote |= self.pieces.slice(batch, self.thresholds.sweep_bytes.max(2 * appended.1), upload)?;
         wrote |= self.prune_flips(batch, state, now)?;
-        wrote |= self.prune_deliveries(batch, now)?;
+        wrote |= self.prune_deliveries(batch, state, now)?;
         Ok(wrote)
     }
 
@@ -259,15 +260,20 @@ impl Housekeeping {
         Ok(pruned.removed > 0)
     }
 
-    /// Removes the next of the deliveries that are too old or too many.
-    fn prune_deliveries(&mut self, batch: &Batch, now: Option<Moment>) -> Result<bool, StoreError> {
+    /// Removes the next of the deliveries that are too old or too many. Those of channels and checks that are gone count as those of one
+    /// project.
+    fn prune_deliveries(&mut self, batch: &Batch, state: &State, now: Option<Moment>) -> Result<bool, StoreError> {
         if !self.prunes_deliveries {
             return Ok(false);
         }
         let before = now.map_or(Moment::from_micros(i64::MIN), |now| now.plus_secs(-DELIVERY_DAYS * 86_400));
         // As many at least as have come.
         let most = self.thresholds.slice.max(usize::try_from(self.new_deliveries).unwrap_or(usize::MAX));
-        let gone = batch.prune_deliveries(self.thresholds.deliveries, before, most)?;
+        let project_of = |delivery: &Delivery| {
+            let of_check = || state.check(delivery.check).map(|check| check.project);
+            state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
+        };
+        let gone = batch.prune_deliveries(self.thresholds.deliveries, before, most, project_of)?;
         (self.prunes_deliveries, self.new_deliveries) = (gone == most, 0);
         Ok(gone > 0)
     }

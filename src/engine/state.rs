@@ -27,6 +27,7 @@ use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
 use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
 use crate::domain::text::Slug;
 use crate::domain::window::Window;
+use audience::Groups;
 pub use audience::Hearing;
 pub use change::Change;
 use children::Children;
@@ -52,6 +53,10 @@ pub struct ProjectState {
     uniques: UniqueIndexes,
     /// Its checks by those that they depend on.
     children: Children,
+    /// Which of its channels its groups stand for.
+    groups: Groups,
+    /// Its checks of which somebody was told that they are down.
+    told_down: BTreeSet<CheckId>,
     /// Its keys.
     keys: BTreeSet<KeyId>,
     /// Counts the changes of its checks and channels, pings included.
@@ -251,6 +256,7 @@ impl State {
                     check.state = *state;
                     if let Some(project_state) = self.projects.get_mut(&check.project) {
                         project_state.version += 1;
+                        project_state.note_told(check);
                     }
                 }
             }
@@ -261,8 +267,10 @@ impl State {
             Change::ProjectGone(id) => {
                 if let Some(mut project_state) = self.projects.remove(id) {
                     self.by_badge_key.remove(&project_state.project.badge_key);
-                    self.orphans.append(&mut project_state.checks);
-                    self.gone.insert(*id, project_state);
+                    if !project_state.checks.is_empty() {
+                        self.orphans.append(&mut project_state.checks);
+                        self.gone.insert(*id, project_state);
+                    }
                 }
             }
             Change::Key(key) => {
@@ -286,6 +294,7 @@ impl State {
             Change::Channel(channel) => {
                 if let Some(project_state) = self.projects.get_mut(&channel.project) {
                     let old = project_state.channels.insert(channel.id, Arc::clone(channel));
+                    project_state.groups.put(old.as_deref(), Some(channel));
                     // Nobody is shown what exactly goes wrong with a channel: whoever polls lists need not read them anew for that.
                     if old.is_none_or(|old| !old.looks_like(channel)) {
                         project_state.version += 1;
@@ -307,7 +316,7 @@ impl State {
             }
             Change::Away(away) => self.away = Arc::clone(away),
             Change::Queued(row) => {
-                self.outbox.put(row);
+                self.outbox.put(row, self.by_channel.get(&row.channel).copied());
                 self.note_silence(row.channel);
             }
             Change::Unqueued(number) => {
@@ -325,7 +334,8 @@ impl State {
             Change::Instance(instance) => self.instance = Some(*instance),
             Change::ChannelGone(id) => {
                 if let Some(project_state) = self.by_channel.remove(id).and_then(|project| self.projects.get_mut(&project)) {
-                    project_state.channels.remove(id);
+                    let old = project_state.channels.remove(id);
+                    project_state.groups.put(old.as_deref(), None);
                     project_state.version += 1;
                 }
                 self.note_silence(*id);
@@ -342,6 +352,7 @@ impl State {
             return;
         };
         project_state.version += 1;
+        project_state.note_told(check);
         let old = old.as_ref().map(|old| &*old.settings);
         if old.is_none() {
             project_state.checks.insert(check.id);
@@ -366,6 +377,7 @@ impl State {
         if let Some(project_state) = self.projects.get_mut(&check.project).or_else(|| self.gone.get_mut(&check.project)) {
             project_state.version += 1;
             project_state.checks.remove(&id);
+            project_state.told_down.remove(&id);
             project_state.index(id, Some(&check.settings), None);
         }
         if self.orphans.is_empty() {
@@ -397,6 +409,8 @@ impl State {
                 slugs: HashMap::new(),
                 uniques: UniqueIndexes::default(),
                 children: Children::default(),
+                groups: Groups::default(),
+                told_down: BTreeSet::new(),
                 keys: BTreeSet::new(),
                 version: 0,
             };
@@ -410,6 +424,24 @@ impl ProjectState {
     /// Its keys, oldest first.
     pub fn keys(&self) -> impl Iterator<Item = KeyId> {
         self.keys.iter().copied()
+    }
+
+    /// How many keys it has.
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Its checks of which somebody was told that they are down.
+    pub fn told_down(&self) -> &BTreeSet<CheckId> {
+        &self.told_down
+    }
+
+    fn note_told(&mut self, check: &Check) {
+        if check.state.telling.is_told() {
+            self.told_down.insert(check.id);
+        } else {
+            self.told_down.remove(&check.id);
+        }
     }
 
     /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).

@@ -136,6 +136,7 @@ impl fmt::Display for ManageError {
             Self::Refused(Refusal::AmbiguousChannel(name)) => {
                 write!(f, "several channels of the project are named {name:?}; give the UUID of one")
             }
+            Self::Refused(Refusal::KeyLimit) => f.write_str("the project has 1,000 keys, as many as it may; `key revoke` removes one"),
             Self::Refused(Refusal::WindowLimit) => {
                 f.write_str("the project has as many maintenance windows as it may; `window delete` makes room")
             }

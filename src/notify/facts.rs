@@ -15,6 +15,7 @@ use crate::domain::outcomes::RunOutcome;
 use crate::domain::ping::{Kind, Ping};
 use crate::domain::project::Channel;
 use crate::domain::status::Status;
+use crate::engine::state::State;
 
 /// Pings that are looked at for the last success and the start of a run.
 const LOOKED_AT: u64 = 30;
@@ -22,6 +23,8 @@ const LOOKED_AT: u64 = 30;
 const BODY_BYTES: usize = 1 << 20;
 /// Other checks that are named.
 const MOST_NAMED: usize = 10;
+/// Checks that are looked at while the state is locked.
+const LOOKED_AT_ONCE: usize = 64;
 /// Checks of a digest that are looked up one by one. The rest is counted.
 const MOST_LOOKED_UP: usize = 100;
 
@@ -55,12 +58,22 @@ impl MessageSender {
     pub(super) fn told_down(&self, channel: &Channel) -> Vec<Check> {
         let hearing = self.handle.state().hearing(channel);
         let mut down = Vec::new();
-        self.handle.each_check(channel.project, |check| {
-            if check.state.telling.is_told() && hearing.is_of(&check) {
-                down.push(check);
+        self.each_told(channel.project, |check| {
+            if hearing.is_of(check) {
+                down.push(check.clone());
             }
         });
         down
+    }
+
+    /// Looks at the checks of a project of which somebody was told that they are down, oldest first.
+    pub(super) fn each_told(&self, project: ProjectId, mut look: impl FnMut(&Check)) {
+        let told = |state: &State| state.project(project).map(|found| found.told_down().iter().copied().collect::<Vec<_>>());
+        for some in told(&self.handle.state()).unwrap_or_default().chunks(LOOKED_AT_ONCE) {
+            // The lock is held for a few at a time.
+            let state = self.handle.state();
+            some.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.telling.is_told()).for_each(&mut look);
+        }
     }
 
     fn one(&self, channel: &Channel, item: &Item) -> Facts {

@@ -14,7 +14,7 @@ use super::sending::{MessageSender, first_attempt};
 use crate::channel::Attempt;
 use crate::channel::alert::Facts;
 use crate::domain::alert::Event;
-use crate::domain::ids::ChannelId;
+use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::moment::MICROS;
 use crate::domain::project::Channel;
 
@@ -26,6 +26,8 @@ const FAILING_SECS: i64 = 3600;
 const UNWRITABLE: Duration = Duration::from_secs(60);
 /// Notices that wait to be sent, channel by channel: see [limits](crate::docs::limits).
 const MOST_WAITING: usize = 1000;
+/// Notices that are sent at the same time: alerts need the places that requests go out by. See [limits](crate::docs::limits).
+const MOST_AT_ONCE: usize = 8;
 /// How often a notice is tried, and how far apart.
 const TRIES: u16 = 5;
 const APART: Duration = Duration::from_secs(60);
@@ -37,6 +39,8 @@ const LONGEST_TRY: Duration = Duration::from_secs(600);
 enum Trouble {
     Failing(ChannelId),
     Disabled(ChannelId),
+    /// Alerts of a project are given up, since too much of it waits.
+    Full(ProjectId),
     Unwritable,
 }
 
@@ -55,6 +59,7 @@ struct Waiting {
     /// The same at every try, so that its receiver can know repeats.
     id: Rc<str>,
     trouble: Trouble,
+    project: ProjectId,
     channel: ChannelId,
     facts: Facts,
     tries: u16,
@@ -86,6 +91,9 @@ impl Notices {
         let is_left = |waiting: &Waiting| waiting.tries < TRIES || waiting.next > now.uptime;
         self.waiting.retain(|waiting| is_left(waiting) && sender.handle.state().is_sendable(waiting.channel));
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.next <= now.uptime) {
+            if self.under_way.len() >= MOST_AT_ONCE {
+                break;
+            }
             let Some(channel) = sender.handle.state().channel(waiting.channel).cloned() else { continue };
             if !plan.may_notify(&channel, &Rules::of(&channel, &sender.zone, now.wall), now) {
                 continue;
@@ -132,6 +140,10 @@ impl Notices {
             troubles.insert(Trouble::Unwritable, ("overdue takes no pings".into(), text.into()));
         }
         let state = sender.handle.state();
+        for project in state.projects().map(|found| &found.project).filter(|project| state.outbox.is_full_for(project.id)) {
+            let text = "Too much waits for its channels, so alerts that are new are given up: overdue deliveries shows which.";
+            troubles.insert(Trouble::Full(project.id), (format!("Alerts of {} are given up", project.name.as_str()), text.into()));
+        }
         for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
             let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
             if let Some((_, reason)) = &channel.health.disabled {
@@ -146,26 +158,33 @@ impl Notices {
         }
         troubles
     }
+
     /// Has those told who want to know.
     fn note(&mut self, sender: &MessageSender, trouble: Trouble, (title, text): &(String, String), over: bool, now: Now) {
-        for channel in concerned(sender, trouble).into_iter().take(MOST_WAITING.saturating_sub(self.waiting.len())) {
+        for (project, channel) in concerned(sender, trouble) {
+            // There is room for every other project.
+            let own = self.waiting.iter().filter(|waiting| waiting.project == project).count();
+            if own >= MOST_WAITING.saturating_sub(self.waiting.len()) {
+                continue;
+            }
             let facts = Facts::Notice { title: title.clone(), text: text.clone(), over };
             let (id, next) = (sender.notice_id().into(), now.uptime);
-            self.waiting.push(Waiting { id, trouble, channel, facts, tries: 0, doubtful: false, next });
+            self.waiting.push(Waiting { id, trouble, project, channel, facts, tries: 0, doubtful: false, next });
         }
     }
 }
 
 /// The channels that want to know of trouble: that of a channel concerns its project, and the channel itself would not hear it.
-fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<ChannelId> {
+fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<(ProjectId, ChannelId)> {
     let state = sender.handle.state();
     let concerns = |channel: &Channel| match trouble {
         Trouble::Failing(id) | Trouble::Disabled(id) => {
             channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
         }
+        Trouble::Full(project) => channel.project == project,
         Trouble::Unwritable => true,
     };
     let all = state.projects().flat_map(|project_state| project_state.channels.values());
     let channels = all.filter(|channel| channel.settings.takes(Event::Notice) && channel.health.disabled.is_none() && concerns(channel));
-    channels.map(|channel| channel.id).collect()
+    channels.map(|channel| (channel.project, channel.id)).collect()
 }

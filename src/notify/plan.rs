@@ -285,12 +285,21 @@ impl Plan {
 
     /// Whether a notice, which no row of the outbox tells, may be sent to a channel now. It counts as a message then.
     pub(super) fn may_notify(&mut self, channel: &Arc<Channel>, rules: &Rules, now: Now) -> bool {
-        let progress = self.channels.entry(channel.id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
+        let progress = self.progress(channel, rules, now);
         let may = rules.quiet_until.is_none_or(|until| until <= now.wall) && progress.may_send(rules, now.uptime).is_ok();
         if may {
             progress.count();
         }
         may
+    }
+
+    /// Whether a test, for which nothing else is waited, may be sent to a channel today. It counts as a message then.
+    pub(super) fn may_try(&mut self, channel: &Arc<Channel>, rules: &Rules, now: Now) -> bool {
+        self.progress(channel, rules, now).count_today(rules, now.uptime)
+    }
+
+    fn progress(&mut self, channel: &Arc<Channel>, rules: &Rules, now: Now) -> &mut ChannelProgress {
+        self.channels.entry(channel.id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime))
     }
 
     /// To whom a message is sent.

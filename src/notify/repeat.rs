@@ -1,6 +1,6 @@
 //! Reminders: channels that want them hear now and then what is still down.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::plan::Now;
 use super::sending::MessageSender;
 use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
 use crate::domain::channel::Class;
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::project::Channel;
 
@@ -40,7 +40,11 @@ impl Reminders {
         }
         let is_first = self.looked.replace(now.uptime).is_none();
         let channels = wanting(sender);
-        let down: Vec<_> = channels.iter().map(|(channel, _)| down_since(sender, channel)).collect();
+        let mut projects = BTreeMap::new();
+        let down: Vec<_> = channels
+            .iter()
+            .map(|(channel, _)| projects.entry(channel.project).or_insert_with(|| Down::of(sender, channel.project)).since(sender, channel))
+            .collect();
         if is_first {
             let since = channels.iter().zip(&down).filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
             self.last = recalled(sender, &since.collect());
@@ -85,9 +89,36 @@ fn wanting(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
         .collect()
 }
 
-/// Since when that one is down which is down for the longest of those of which a channel was told.
-fn down_since(sender: &MessageSender, channel: &Channel) -> Option<Moment> {
-    sender.told_down(channel).iter().map(|check| check.state.changed).min()
+/// Since when something is down of which somebody was told, in a project.
+#[derive(Default)]
+struct Down {
+    any: Option<Moment>,
+    /// By the channels that checks are assigned to.
+    assigned: HashMap<ChannelId, Moment>,
+}
+
+impl Down {
+    fn of(sender: &MessageSender, project: ProjectId) -> Self {
+        let mut down = Self::default();
+        sender.each_told(project, |check| {
+            let since = check.state.changed;
+            down.any = Some(down.any.map_or(since, |any| any.min(since)));
+            for channel in check.settings.channels.iter() {
+                down.assigned.entry(*channel).and_modify(|earliest| *earliest = since.min(*earliest)).or_insert(since);
+            }
+        });
+        down
+    }
+
+    /// Since when that one is down which is down for the longest of those of which a channel was told.
+    fn since(&self, sender: &MessageSender, channel: &Channel) -> Option<Moment> {
+        self.any?;
+        let hearing = sender.handle.state().hearing(channel);
+        match hearing.through() {
+            Some(channels) => channels.iter().filter_map(|channel| self.assigned.get(channel)).min().copied(),
+            None => self.any,
+        }
+    }
 }
 
 /// What the log of deliveries says of reminders before this start: since a moment for each channel. What cannot be read is not known.

@@ -118,7 +118,8 @@ impl MessageSender {
 
     /// Sends a test, tells whoever asked, and logs it.
     pub(super) async fn try_channel(&self, trial: Trial) {
-        let Trial { channel: id, up, reply } = trial;
+        // Its turn ends with this.
+        let Trial { channel: id, up, reply, turn: _turn } = trial;
         let Some(channel) = self.handle.state().channel(id).cloned() else { return };
         let (now, began) = (self.handle.now(), self.handle.clock().uptime());
         let name = self.handle.state().project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned());

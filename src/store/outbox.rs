@@ -1,12 +1,14 @@
 //! What waits to be sent to channels, and the log of what has become of it.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow};
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, ProjectId, UniqueKey};
 use crate::domain::moment::Moment;
 
 /// `outbox`: delivery number -> `WaitingRow`.
@@ -201,20 +203,37 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes the oldest deliveries, at most `most` of them: those beyond the newest `kept`, and those that were finished before a
-    /// moment. A row that cannot be read goes, too. How many went.
-    pub fn prune_deliveries(&self, kept: u64, before: Moment, most: usize) -> Result<usize, StoreError> {
+    /// Removes old deliveries, at most `most` of them: the oldest that were finished before a moment, and as long as there are more than
+    /// `kept`, the oldest of whatever project has the most. A row that cannot be read goes, too. How many went.
+    pub fn prune_deliveries(
+        &self,
+        kept: u64,
+        before: Moment,
+        most: usize,
+        project_of: impl Fn(&Delivery) -> ProjectId,
+    ) -> Result<usize, StoreError> {
         use redb::ReadableTableMetadata as _;
         let mut table = self.transaction.open_table(DELIVERIES)?;
-        let surplus = table.len()?.saturating_sub(kept);
         let mut gone = Vec::new();
-        for (place, row) in (0..).zip(table.iter()?.take(most)) {
+        for row in table.iter()?.take(most) {
             let (number, bytes) = row?;
-            let keep = place >= surplus && read_delivery(number.value(), bytes.value()).is_ok_and(|delivery| delivery.finished >= before);
-            if keep {
+            if read_delivery(number.value(), bytes.value()).is_ok_and(|delivery| delivery.finished >= before) {
                 break;
             }
             gone.push(number.value());
+        }
+        let surplus = usize::try_from(table.len()?.saturating_sub(kept)).unwrap_or(usize::MAX);
+        if surplus > gone.len() && gone.len() < most {
+            let mut projects = BTreeMap::<ProjectId, VecDeque<u64>>::new();
+            for row in table.iter()?.skip(gone.len()) {
+                let (number, bytes) = row?;
+                let project = read_delivery(number.value(), bytes.value()).map_or(ProjectId(0), |delivery| project_of(&delivery));
+                projects.entry(project).or_default().push_back(number.value());
+            }
+            while gone.len() < surplus.min(most) {
+                let Some(oldest) = projects.values_mut().max_by_key(|own| own.len()).and_then(VecDeque::pop_front) else { break };
+                gone.push(oldest);
+            }
         }
         gone.iter().try_for_each(|number| table.remove(number).map(drop))?;
         Ok(gone.len())

@@ -1,7 +1,6 @@
 //! The one road of every request to a page: guard, who, access, form, the page's own function, and what browsers are told.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use flate2::Compression;
@@ -9,7 +8,6 @@ use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, HeaderMap, HeaderName, REFERER, SET_COOKIE, VARY,
 };
 use hyper::{Method, Request, Uri};
-use tokio::time::timeout;
 
 use super::cookie::Jar;
 use super::error::Trouble;
@@ -31,8 +29,6 @@ use crate::wire::request;
 
 /// Names the part of a page that a script asks for alone.
 const FRAGMENT: HeaderName = HeaderName::from_static("x-fragment");
-/// How long a page waits until others are made.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a page that is sent as it is.
 const SMALL: usize = 2 << 10;
 /// Has a browser forget what it keeps of us.
@@ -299,8 +295,7 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
         let form = Form::read(body, budget, &site.outgoing).await?;
         post(visit, form).await?
     } else {
-        let _turn = timeout(PATIENCE, site.making.acquire()).await.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)?;
-        site.outgoing.run(move || show(&visit)).await??
+        site.make(move || show(&visit)).await??
     };
     match done {
         Done::To(address) => Ok(private(reply::see_other(&address))),

@@ -23,6 +23,7 @@ use crate::domain::user::taste::{ListTaste, Order};
 use crate::domain::words::count;
 use crate::wire::route::creating_ping_url;
 pub(super) use back::Back;
+use bulk::Given;
 pub(super) use bulk::act;
 pub(super) use query::Shown;
 use query::{By, Filter, Item, Wanted, page};
@@ -73,6 +74,8 @@ struct List {
     account: Option<String>,
     /// The channels of the project, by UUID and name.
     channels: Vec<(String, String)>,
+    /// What was ticked and typed below the list, where that was not enough to act on.
+    given: Option<Given>,
 }
 
 /// A status with the number of checks in it. It is a link that takes it into the filter, or out of it.
@@ -102,19 +105,23 @@ struct Seen {
 
 /// The page, or its rows alone.
 pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    let (project, live) = (visit.project()?.id, visit.live());
     let wanted = Wanted::read(&visit.query.0, visit.viewer.list);
+    Ok(page_of(visit, wanted, bulk::told(&visit.query), None)?.into())
+}
+
+/// The list that is wanted, below this note.
+fn page_of(visit: &Visit, wanted: Wanted, note: Option<Note>, given: Option<Given>) -> Result<Html, Trouble> {
+    let (project, live) = (visit.project()?.id, visit.live());
     let channels: HashSet<ChannelId> =
         visit.handle().state().project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect();
     let seen = look(visit, &wanted, &channels)?;
     let frame = visit.frame("Checks").alarmed(seen.count(Shown::Late), seen.count(Shown::Down));
-    let frame = frame.noted(bulk::told(&visit.query)).noted(silence(visit, &seen, &wanted, channels.is_empty()));
-    let list = List::of(visit, wanted, seen, &channels)?;
+    let frame = frame.noted(note).noted(silence(visit, &seen, &wanted, channels.is_empty()));
+    let list = List { given, ..List::of(visit, wanted, seen, &channels)? };
     Ok(match &*visit.fragment {
         "list" => Html::of(&ListAlone { list }),
         _ => Html::of(&ListPage { frame, list, live }),
-    }
-    .into())
+    })
 }
 
 /// Looks at every check once, and remembers little of those that are in the list.
@@ -206,7 +213,12 @@ impl List {
         let add = visit.may(Need::Write).then(|| visit.link(&Page::AddCheck(project.uuid)));
         let account = visit.viewer.person.as_ref().map(|_| visit.link(&Page::AccountList()));
         let ping = format!("{}/ping/", visit.base_url().as_str());
-        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping })
+        Ok(Self { wanted, here, tiles, tags, rows, all, found, first, keys, add, bulk, account, channels, ping, given: None })
+    }
+
+    /// The address of the list, where this page stands at another one.
+    fn address(&self) -> Option<String> {
+        self.given.is_some().then(|| self.at(&self.wanted))
     }
 
     /// The numbers of the rows that are shown: `1–250`.
@@ -218,6 +230,23 @@ impl List {
     /// The page before this one, and the one after it.
     fn earlier(&self) -> Option<String> {
         (self.wanted.page > 1).then(|| self.at(&Wanted { page: self.wanted.page - 1, ..self.wanted.clone() }))
+    }
+
+    /// What was ticked and typed below the list.
+    fn is_ticked(&self, row: &Row) -> bool {
+        self.given.as_ref().is_some_and(|given| given.ticked.contains(&row.id))
+    }
+
+    fn is_all(&self) -> bool {
+        self.given.as_ref().is_some_and(|given| given.is_all)
+    }
+
+    fn tag(&self) -> &str {
+        self.given.as_ref().map_or("", |given| &given.tag)
+    }
+
+    fn is_chosen(&self, channel: &str) -> bool {
+        self.given.as_ref().is_some_and(|given| given.channel == channel)
     }
 
     fn later(&self) -> Option<String> {

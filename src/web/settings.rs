@@ -81,7 +81,7 @@ fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
     let project = visit.project()?;
     let (may_write, is_owner) = (visit.may(Need::Write), visit.may(Need::Owner));
     let path = Page::Settings(project.uuid).to_string();
-    let made = visit.site.shown_once.take(visit, &path);
+    let made = if may_write { visit.site.shown_once.take(visit, &path) } else { None };
     let is_secret = made.is_some();
     let keys: Vec<_> = if may_write { manage::key::list(visit.handle(), Some(project.id)) } else { Vec::new() };
     let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys.iter().map(|(_, key)| row(visit, key)).partition(|row| row.text.is_some());

@@ -1,19 +1,19 @@
-//! Secrets that were just made, until the page after the form has shown them: once, and to the session that made them.
+//! Secrets that were just made, until the page after the form has shown them: once, and to the user and the session that made them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::visit::Visit;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, UserId};
 
 /// How long a secret waits to be shown.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Secrets that wait at the same time. Beyond it none is kept: whoever made one makes another.
 const MOST_WAITING: usize = 1000;
 
-/// What was made on which page, by whom.
-type Maker = (Option<SessionId>, String);
+/// Who made something, and on which page. Whom a proxy names has no session; where nobody signs in there is nobody to tell apart.
+type Maker = (Option<UserId>, Option<SessionId>, String);
 
 /// See the module. In memory only.
 #[derive(Default)]
@@ -22,12 +22,12 @@ pub(super) struct ShownOnce(Mutex<HashMap<Maker, (Duration, String)>>);
 impl ShownOnce {
     /// Keeps a secret for the page of this path.
     pub(super) fn keep(&self, visit: &Visit, path: &str, secret: String) {
-        self.put((session(visit), path.into()), secret, visit.handle().clock().uptime());
+        self.put(maker(visit, path), secret, visit.handle().clock().uptime());
     }
 
     /// The secret that was made for this page by whoever looks at it. It is gone then.
     pub(super) fn take(&self, visit: &Visit, path: &str) -> Option<String> {
-        self.remove(&(session(visit), path.into()), visit.handle().clock().uptime())
+        self.remove(&maker(visit, path), visit.handle().clock().uptime())
     }
 
     fn put(&self, maker: Maker, secret: String, now: Duration) {
@@ -44,9 +44,10 @@ impl ShownOnce {
     }
 }
 
-fn session(visit: &Visit) -> Option<SessionId> {
-    let person = visit.viewer.person.as_ref()?;
-    person.session.as_ref().map(|session| session.id)
+fn maker(visit: &Visit, path: &str) -> Maker {
+    let person = visit.viewer.person.as_ref();
+    let session = person.and_then(|person| person.session.as_ref()).map(|session| session.id);
+    (person.map(|person| person.user.id), session, path.into())
 }
 
 #[cfg(test)]
@@ -56,10 +57,12 @@ mod tests {
     #[test]
     fn a_secret_is_shown_once_to_its_maker_and_not_for_long() {
         let (secrets, secs) = (ShownOnce::default(), Duration::from_secs);
-        let maker = |session| (Some(SessionId(session)), "/a/".to_owned());
+        let user = |user, session: Option<u64>, path: &str| (Some(UserId(user)), session.map(SessionId), path.to_owned());
+        let maker = |session| user(1, Some(session), "/a/");
         secrets.put(maker(1), "s".into(), secs(0));
-        assert_eq!(secrets.remove(&maker(2), secs(1)), None);
-        assert_eq!(secrets.remove(&(Some(SessionId(1)), "/b/".into()), secs(1)), None);
+        for other in [maker(2), user(2, Some(1), "/a/"), user(1, None, "/a/"), user(1, Some(1), "/b/"), (None, None, "/a/".into())] {
+            assert_eq!(secrets.remove(&other, secs(1)), None, "{other:?}");
+        }
         assert_eq!(secrets.remove(&maker(1), secs(1)).as_deref(), Some("s"));
         assert_eq!(secrets.remove(&maker(1), secs(1)), None);
         secrets.put(maker(1), "s".into(), secs(0));

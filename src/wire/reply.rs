@@ -161,6 +161,8 @@ pub(crate) enum Fault {
     CheckLimit,
     /// The project has as many channels as the API makes.
     ChannelLimit,
+    /// 403: the project has as many keys as it may.
+    KeyLimit,
     /// 403: the project has as many maintenance windows as it may.
     WindowLimit,
     /// Resume of a check that is not paused.
@@ -196,7 +198,7 @@ impl Fault {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::MissingKey | Self::WrongKey | Self::NotSignedIn => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::CheckLimit | Self::ChannelLimit | Self::WindowLimit => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::CheckLimit | Self::ChannelLimit | Self::KeyLimit | Self::WindowLimit => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
@@ -223,6 +225,7 @@ impl Fault {
             Self::Forbidden => "access denied",
             Self::CheckLimit => "the project has reached its check limit",
             Self::ChannelLimit => "the project has too many channels, remove some",
+            Self::KeyLimit => "the project has too many keys, revoke some",
             Self::WindowLimit => "the project has too many maintenance windows, remove some",
             Self::NotPaused => "check is not paused",
             Self::AmbiguousSlug => "ambiguous slug",
@@ -280,6 +283,7 @@ impl From<Refusal> for Fault {
             Refusal::AmbiguousSlug => Self::AmbiguousSlug,
             Refusal::CheckLimit => Self::CheckLimit,
             Refusal::ChannelLimit => Self::ChannelLimit,
+            Refusal::KeyLimit => Self::KeyLimit,
             Refusal::WindowLimit => Self::WindowLimit,
             Refusal::NotPaused => Self::NotPaused,
             Refusal::EmptyChannel => Self::BadRequest("empty channel identifier".into()),

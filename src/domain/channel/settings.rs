@@ -48,7 +48,7 @@ impl ChannelSettings {
     }
 
     /// Settings that take the place of these. [`MASK`] as the value of a secret keeps what is stored, but only while every request
-    /// goes to a server that has been given that secret before.
+    /// goes to the server that it went to before, or to the only one there was.
     ///
     /// # Errors
     /// As those of [`parse`](Self::parse), and when a stored secret would go to another server.
@@ -169,7 +169,7 @@ impl ChannelSettings {
     fn unmasked(mut self, stored: Option<&Self>) -> Result<Self, SettingsError> {
         let kind = self.kind;
         let refused = |problem| SettingsError { kind, problem };
-        let elsewhere = stored.and_then(|stored| self.origins().find(|(_, origin)| !stored.origins().any(|(_, old)| old == *origin)));
+        let elsewhere = stored.and_then(|stored| self.origins().find(|(key, origin)| !stored.goes_to(key, origin)));
         let elsewhere = elsewhere.map(|(key, _)| key.to_owned());
         for (key, value) in &mut self.values {
             let Some((field, false)) = kind.field(key) else { continue };
@@ -189,6 +189,12 @@ impl ChannelSettings {
     fn origins(&self) -> impl Iterator<Item = (&str, String)> {
         let is_url = |key: &str| matches!(self.kind.field(key), Some((field, false)) if field.is_url());
         self.pairs().filter(move |(key, _)| is_url(key)).filter_map(|(key, url)| Some((key, value::origin(url)?)))
+    }
+
+    /// Whether the requests of this key go to that server, or all requests do: then it has been given every secret.
+    fn goes_to(&self, key: &str, origin: &str) -> bool {
+        self.origins().any(|(own, to)| own == key && to == origin)
+            || (self.origins().next().is_some() && self.origins().all(|(_, to)| to == origin))
     }
 
     /// The kind they are for.

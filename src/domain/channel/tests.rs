@@ -137,8 +137,8 @@ fn a_mask_keeps_what_is_stored() {
         (vec![a, ("header.K", "***")], vec![a, ("header.k", "secret"), ("method", "GET")]),
         (vec![a, ("header.k", "other")], vec![a, ("header.k", "other"), ("method", "GET")]),
         (vec![a], vec![a, ("method", "GET")]),
-        // Other paths, and the same servers the other way round.
-        (vec![("up-url", "HTTP://A?y"), k], vec![("header.k", "secret"), ("method", "GET"), ("up-url", "HTTP://A?y")]),
+        // Another path.
+        (vec![("down-url", "HTTP://A?y"), k], vec![("down-url", "HTTP://A?y"), ("header.k", "secret"), ("method", "GET")]),
         // What is no secret may look like a mask.
         (vec![a, ("body", "***")], vec![("body", "***"), a, ("method", "POST")]),
         // A new server gets new secrets.
@@ -153,11 +153,16 @@ fn a_mask_keeps_what_is_stored() {
         (vec![("up-url", "https://a/x"), k], elsewhere),
         (vec![("up-url", "http://a:8080/x"), k], elsewhere),
         (vec![("up-url", "http://a.b/x"), k], elsewhere),
+        // The same servers the other way round: each may know secrets that the other does not.
+        (vec![("up-url", "http://a/x"), k], elsewhere),
         (vec![k], "there is no URL"),
     ] {
         let error = replaced(&given).unwrap_err();
         assert!(error.contains(message), "{given:?}: {error}");
     }
+    // The only server has been given everything.
+    let one = parse(&WEBHOOK, &[a, ("down-header.k", "secret")]).unwrap();
+    assert!(one.replaced([a, ("up-url", "http://a/y"), ("down-header.k", "***")]).is_ok());
     assert!(parse(&WEBHOOK, &[a, k]).unwrap_err().contains("\"header.k\" is ***, which stands for a stored value"));
     // A file that holds such a value was written before it meant anything.
     assert!(ChannelSettings::read(&WEBHOOK, [a, k]).is_ok());

@@ -18,8 +18,6 @@ use crate::domain::text::Failures;
 
 /// Rows that wait for one channel about one check: see [limits](crate::docs::limits).
 const MOST_OF_A_PAIR: usize = 8;
-/// Rows that wait in all: see [limits](crate::docs::limits).
-const MOST_WAITING: usize = 200_000;
 
 /// So many seconds after a time without pings it is told which checks have not reported again, unless they are expected soon.
 const AT_ONCE_SECS: i64 = 2 * 60;
@@ -103,7 +101,7 @@ impl WorkingState {
 
     /// Tells a downtime that began at that moment, unless it is held back.
     fn tell_unless(&mut self, held: Option<Telling>, check: &mut Check, at: Moment, now: Moment) {
-        let is_full = self.state.outbox.len() >= MOST_WAITING;
+        let is_full = self.state.outbox.is_full_for(check.project);
         check.state.telling = held.unwrap_or(if is_full { Telling::Unheard } else { Telling::Told });
         if held.is_none() {
             self.queue_all(check, Event::Down, at, now);
@@ -175,7 +173,7 @@ impl WorkingState {
         if channel.health.disabled.is_some() {
             return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
         }
-        if self.state.outbox.len() >= MOST_WAITING {
+        if self.state.outbox.is_full_for(channel.project) {
             return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now);
         }
         let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, row.check).cloned().collect();

@@ -139,7 +139,9 @@ impl WorkingState {
         if channel.settings.kind().class != Class::Machine && delivery.flip != check.state.last_flip {
             return Err(Refusal::Outdated);
         }
-        let row = OutboxRow { flip: delivery.flip, ..self.row(channel.id, &check, delivery.event, at, now) };
+        // What was tried may have arrived, although no answer came.
+        let doubtful = delivery.attempts > 0;
+        let row = OutboxRow { flip: delivery.flip, doubtful, ..self.row(channel.id, &check, delivery.event, at, now) };
         let number = row.number;
         self.queue(&channel, row, now);
         Ok(Outcome::Queued(number))

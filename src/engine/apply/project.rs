@@ -16,6 +16,8 @@ use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, Projec
 const MOST_ORPHANS: usize = 512;
 /// Channels of a project beyond which the API makes no more: see [limits](crate::docs::limits).
 const MOST_CHANNELS: usize = 1000;
+/// Keys of a project, of all kinds together: see [limits](crate::docs::limits).
+const MOST_KEYS: usize = 1000;
 
 impl WorkingState {
     pub(super) fn create_project(&mut self, request: NewProject) -> Applied {
@@ -61,7 +63,10 @@ impl WorkingState {
     }
 
     pub(super) fn create_key(&mut self, request: NewKey, now: Moment) -> Applied {
-        self.state.project(request.project).ok_or(Refusal::NotFound)?;
+        // Each has a rate of its own.
+        if self.state.project(request.project).ok_or(Refusal::NotFound)?.key_count() >= MOST_KEYS {
+            return Err(Refusal::KeyLimit);
+        }
         let id = KeyId(self.next_id());
         Ok(Outcome::Key(Box::new(self.insert_key(id, request, now))))
     }

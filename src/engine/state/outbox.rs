@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::State;
 use crate::domain::alert::OutboxRow;
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
+
+/// Rows that wait in all: see [limits](crate::docs::limits).
+const MOST_WAITING: usize = 200_000;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -15,12 +18,20 @@ pub struct Outbox {
     by_check: BTreeSet<(CheckId, ChannelId, DeliveryNumber)>,
     /// Attempts that began since the start, and are still to be reported.
     sending: BTreeSet<DeliveryNumber>,
+    /// The projects of the channels for which something waits, and how much waits of each.
+    projects: BTreeMap<ChannelId, ProjectId>,
+    waiting: BTreeMap<ProjectId, usize>,
 }
 
 impl Outbox {
     /// How much waits.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Whether a project may add nothing: it has as many rows as are free. So there is room for every other one.
+    pub fn is_full_for(&self, project: ProjectId) -> bool {
+        self.waiting.get(&project).copied().unwrap_or_default() >= MOST_WAITING.saturating_sub(self.len())
     }
 
     /// Whether nothing waits.
@@ -76,8 +87,12 @@ impl Outbox {
         self.by_check.range(range).filter_map(|(.., number)| self.get(*number))
     }
 
-    pub(super) fn put(&mut self, row: &Arc<OutboxRow>) {
-        self.by_channel.insert((row.channel, row.number));
+    /// `project`: that of the channel; `None`: it is gone.
+    pub(super) fn put(&mut self, row: &Arc<OutboxRow>, project: Option<ProjectId>) {
+        if self.by_channel.insert((row.channel, row.number)) {
+            let project = self.projects.entry(row.channel).or_insert(project.unwrap_or(ProjectId(0)));
+            *self.waiting.entry(*project).or_default() += 1;
+        }
         self.by_check.insert((row.check, row.channel, row.number));
         if row.begun.is_some() {
             self.sending.insert(row.number);
@@ -93,6 +108,13 @@ impl Outbox {
         self.sending.remove(&number);
         self.by_channel.remove(&(row.channel, number));
         self.by_check.remove(&(row.check, row.channel, number));
+        if let Some(count) = self.projects.get(&row.channel).and_then(|project| self.waiting.get_mut(project)) {
+            *count -= 1;
+        }
+        if self.of_channel(row.channel).next().is_none() {
+            self.projects.remove(&row.channel);
+            self.waiting.retain(|_, count| *count > 0);
+        }
         Some(row.channel)
     }
 }
@@ -126,5 +148,46 @@ impl State {
         } else {
             self.silent.insert(id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::alert::Event;
+    use crate::domain::ids::FlipNumber;
+    use crate::domain::moment::Moment;
+
+    #[test]
+    fn what_waits_of_one_project_leaves_room_for_the_others() {
+        let mut outbox = Outbox::default();
+        let mut next = 1;
+        let mut put = |outbox: &mut Outbox, channel: u64, project: u64| {
+            let number = DeliveryNumber(next);
+            let at = Moment::default();
+            let row = OutboxRow::new(number, ChannelId(channel), CheckId(next), FlipNumber(1), Event::Down, at, at);
+            outbox.put(&Arc::new(row), Some(ProjectId(project)));
+            next += 1;
+            number
+        };
+        let first = put(&mut outbox, 11, 1);
+        while !outbox.is_full_for(ProjectId(1)) {
+            put(&mut outbox, 11, 1);
+        }
+        assert_eq!(outbox.len(), MOST_WAITING / 2);
+        while !outbox.is_full_for(ProjectId(2)) {
+            put(&mut outbox, 21, 2);
+        }
+        assert_eq!(outbox.len(), MOST_WAITING * 3 / 4);
+        assert!(!outbox.is_full_for(ProjectId(3)));
+        // A row that is written again counts once.
+        let again = OutboxRow::clone(outbox.get(first).unwrap());
+        outbox.put(&Arc::new(again), Some(ProjectId(1)));
+        assert_eq!(outbox.len(), MOST_WAITING * 3 / 4);
+        for row in outbox.of_channel(ChannelId(11)).map(|row| row.number).collect::<Vec<_>>() {
+            assert_eq!(outbox.remove(row), Some(ChannelId(11)));
+        }
+        assert!(!outbox.is_full_for(ProjectId(2)));
+        assert_eq!((outbox.projects.len(), outbox.waiting.len()), (1, 1));
     }
 }

@@ -99,6 +99,14 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let number = retry(to_mail).unwrap();
     assert_eq!(waiting(), [(number, mail, check.id, failed.flip, Event::Down, down)]);
     assert_ne!(number, to_mail);
+    // What was tried may have arrived, and says so when it is sent again.
+    let doubtful = |number| service.handle.state().outbox.get(DeliveryNumber(number)).map(|row| row.doubtful);
+    assert_eq!(doubtful(number), Some(false));
+    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)]))).unwrap().unwrap();
+    give_up(&service, mail);
+    let number = retry(number).unwrap();
+    assert_eq!(doubtful(number), Some(true));
+    let to_mail = give_up(&service, mail)[0];
 
     // It is up again: people would be told what is no longer true, a program gets every event.
     ping(&service, &check, Kind::Success);
@@ -190,7 +198,8 @@ fn a_test_of_a_channel_that_goes_is_told() {
         refused(tried)
     });
     assert_eq!(untried, "what it is about was removed meanwhile");
-    let busy: Vec<_> = (0..16).map(|_| service.handle.try_channel(id, false).unwrap()).collect();
+    // One project takes half of the places.
+    let busy: Vec<_> = (0..8).map(|_| service.handle.try_channel(id, false).unwrap()).collect();
     assert_eq!(
         refused(service.run(channel::test(&service.handle, &mail, false))),
         "the server has too much to do; nothing was changed, try again"
@@ -200,4 +209,32 @@ fn a_test_of_a_channel_that_goes_is_told() {
     let group = service.handle.state().channel(id).cloned().unwrap();
     let untried = refused(service.run(channel::test(&service.handle, &group, false)));
     assert_eq!(untried, "a group sends nothing itself; test the channels in it, one by one");
+}
+
+#[test]
+fn tests_of_channels_take_turns_and_leave_room_for_other_projects() {
+    let service = Service::new();
+    let projects: Vec<_> = (0..6).map(|number| service.project(&format!("p{number}"))).collect();
+    let channels: Vec<_> = projects.iter().map(|project| channel_of(&service, project, "email", &[("to", "a@example.org")])).collect();
+    let ask = |channel| service.handle.try_channel(channel, false).is_ok();
+    let taken: Vec<_> = channels.iter().map(|channel| (0..20).filter(|_| ask(*channel)).count()).collect();
+    assert_eq!(taken, [8, 4, 2, 1, 1, 0], "as much as is free");
+    let next = || service.handle.next_trial().map(|trial| (channels.iter().position(|id| *id == trial.channel), trial));
+    let under_way: Vec<_> = std::iter::from_fn(&next).collect();
+    assert_eq!(under_way.iter().map(|(project, _)| *project).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3)]);
+    assert!(ask(channels[5]) && next().is_none(), "four at once");
+    drop(under_way);
+    assert_eq!(next().unwrap().0, Some(0), "what has waited for the longest");
+}
+
+#[test]
+fn a_project_has_a_thousand_keys_and_no_more() {
+    let service = Service::new();
+    let project = service.project("one");
+    let make = || service.run(super::super::key::create(&service.handle, project.id, Access::Ping, KeyLabel::default()));
+    let first = make().unwrap().0;
+    (1..1000).for_each(|_| _ = make().unwrap());
+    assert_eq!(refused(make()), "the project has 1,000 keys, as many as it may; `key revoke` removes one");
+    service.run(super::super::key::revoke(&service.handle, first.0)).unwrap();
+    assert!(make().is_ok());
 }

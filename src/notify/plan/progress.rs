@@ -118,10 +118,7 @@ impl ChannelProgress {
         if now < self.not_before {
             return Err(Some(self.not_before));
         }
-        if now >= self.today.0 + DAY {
-            self.today = (now, 0);
-        }
-        if rules.most_a_day.is_some_and(|most| self.today.1 >= most) {
+        if self.is_enough_today(rules, now) {
             return Err(Some(self.today.0 + DAY));
         }
         let Some(Pace { burst, refill }) = rules.pace else { return Ok(()) };
@@ -132,6 +129,20 @@ impl ChannelProgress {
             return Err(Some(now + refill.mul_f64(1.0 - self.tokens) + Duration::from_millis(1)));
         }
         Ok(())
+    }
+
+    fn is_enough_today(&mut self, rules: &Rules, now: Duration) -> bool {
+        if now >= self.today.0 + DAY {
+            self.today = (now, 0);
+        }
+        rules.most_a_day.is_some_and(|most| self.today.1 >= most)
+    }
+
+    /// Counts a message that nothing but the limit of a day keeps back; `false`: that does.
+    pub(super) fn count_today(&mut self, rules: &Rules, now: Duration) -> bool {
+        let may = !self.is_enough_today(rules, now);
+        self.today.1 += u32::from(may);
+        may
     }
 
     /// A message is sent.

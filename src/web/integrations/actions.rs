@@ -63,11 +63,17 @@ pub(super) async fn assigned(visit: &Visit, channel: ChannelId, form: &Form) -> 
     if !matches!(choice, "all" | "none" | "tag") {
         return Err(Fault::BadRequest("checks is all, none or tag".into()).into());
     }
-    let (mut wanted, mut others) = (Vec::new(), Vec::new());
-    visit.handle().each_check(visit.project()?.id, |check| {
-        let is_wanted = choice == "all" || choice == "tag" && check.settings.tags.contains(tag);
-        if is_wanted { &mut wanted } else { &mut others }.push(check.id);
+    let (handle, project) = (visit.handle().clone(), visit.project()?.id);
+    let (is_all, tag) = (choice == "all", (choice == "tag").then(|| tag.to_owned()));
+    let looking = visit.site.make(move || {
+        let (mut wanted, mut others) = (Vec::new(), Vec::new());
+        handle.each_check(project, |check| {
+            let is_wanted = is_all || tag.as_ref().is_some_and(|tag| check.settings.tags.contains(tag));
+            if is_wanted { &mut wanted } else { &mut others }.push(check.id);
+        });
+        (wanted, others)
     });
+    let (wanted, others) = looking.await?;
     for (checks, assigned) in [(wanted, true), (others, false)] {
         for checks in checks.chunks(AT_ONCE) {
             visit.handle().call(Command::AssignChannel { channel, checks: checks.to_vec(), assigned }).await??;

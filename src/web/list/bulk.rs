@@ -1,12 +1,15 @@
 //! What is done to many checks of the list at once.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use askama::Template;
 
 use super::query::{Filter, Wanted};
 use crate::channel::words;
 use crate::domain::check::Check;
 use crate::domain::edit::Edit;
-use crate::domain::ids::{ChannelId, CheckId};
+use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::status::Status;
 use crate::domain::text::Tags;
 use crate::domain::words::count;
@@ -26,6 +29,17 @@ const AT_ONCE: usize = 500;
 const MOST_NAMED: usize = 1_000;
 /// Names that the page that asks shows.
 const FEW_NAMES: usize = 50;
+
+/// What was ticked and typed in the form below the list.
+pub(super) struct Given {
+    /// The numbers of checks.
+    pub(super) ticked: HashSet<u64>,
+    /// All that match.
+    pub(super) is_all: bool,
+    pub(super) tag: String,
+    /// The UUID of a channel.
+    pub(super) channel: String,
+}
 
 /// What is to be done.
 enum Action {
@@ -62,18 +76,18 @@ struct AskDelete {
 }
 
 impl Action {
-    fn read(visit: &Visit, form: &Form) -> Result<Self, Trouble> {
-        let refused = |words: &'static str| Trouble::from(Fault::BadRequest(words.into()));
+    /// What the form asks for, or what is missing in it.
+    fn read(visit: &Visit, project: ProjectId, form: &Form) -> Result<Self, &'static str> {
         let tag = || {
             let tag = form.get("new_tag").trim();
             let is_one = Tags::parse(tag).is_ok_and(|tags| tags.iter().count() == 1);
-            is_one.then(|| tag.to_owned()).ok_or_else(|| refused("type one tag, without spaces, beside the button"))
+            is_one.then(|| tag.to_owned()).ok_or("Type one tag, without spaces, beside the button.")
         };
         let channel = || {
             let (uuid, state) = (form.get("channel"), visit.handle().state());
-            let channels = state.project(visit.project()?.id).into_iter().flat_map(|project| project.channels.values());
+            let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
             let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
-            found.next().map(|channel| channel.id).ok_or_else(|| refused("choose an integration beside the button"))
+            found.next().map(|channel| channel.id).ok_or("Choose an integration beside the button.")
         };
         Ok(match form.get("action") {
             "pause" => Self::Pause,
@@ -83,7 +97,7 @@ impl Action {
             "assign" => Self::Assign(channel()?, true),
             "unassign" => Self::Assign(channel()?, false),
             "delete" => Self::Delete,
-            _ => return Err(refused("press one of the buttons below the list")),
+            _ => return Err("Press one of the buttons below the list."),
         })
     }
 
@@ -116,19 +130,29 @@ enum Step {
     Refused,
 }
 
+/// What a form comes to before anything is done.
+enum Asked {
+    /// A page that asks, or says what is missing.
+    Page(Done),
+    Act(Box<Chosen>),
+}
+
+/// What is to be done to which checks of a list, and how many of those that were named are gone.
+struct Chosen {
+    visit: Visit,
+    wanted: Wanted,
+    action: Action,
+    checks: Vec<Check>,
+    gone: usize,
+}
+
 /// Does it, or asks first.
 pub(crate) async fn act(visit: Visit, form: Form) -> Result<Done, Trouble> {
-    let action = Action::read(&visit, &form)?;
-    let wanted = Wanted::read(&form.fields().0, visit.viewer.list);
-    let (checks, gone) = chosen(&visit, &form, &wanted)?;
-    if checks.is_empty() && gone == 0 {
-        return Err(Fault::BadRequest("choose some checks first, by the boxes before their names".into()).into());
-    }
-    if matches!(action, Action::Delete) && form.get("confirm").trim() != format!("delete {}", checks.len()) {
-        let is_wrong = form.has("confirm");
-        let html = Html::of(&AskDelete::of(&visit, &checks, &wanted, is_wrong)?);
-        return Ok(if is_wrong { html.refused() } else { html }.into());
-    }
+    let site = Arc::clone(&visit.site);
+    let Chosen { visit, wanted, action, checks, gone } = match site.make(move || asked(visit, &form)).await?? {
+        Asked::Page(done) => return Ok(done),
+        Asked::Act(chosen) => *chosen,
+    };
     let tally = carry_out(&visit, &action, &checks).await?;
     let Tally { changed, same, gone, refused } = Tally { gone: tally.gone + gone, ..tally };
     let sign = if wanted.write().is_empty() { '?' } else { '&' };
@@ -136,12 +160,42 @@ pub(crate) async fn act(visit: Visit, form: Form) -> Result<Done, Trouble> {
     Ok(Done::To(format!("{}{query}", visit.link(&Page::Checks(visit.project()?.uuid)))))
 }
 
+fn asked(visit: Visit, form: &Form) -> Result<Asked, Trouble> {
+    let wanted = Wanted::read(&form.fields().0, visit.viewer.list);
+    let action = match Action::read(&visit, visit.project()?.id, form) {
+        Ok(action) => action,
+        Err(missing) => return again(visit, wanted, form, missing).map(Asked::Page),
+    };
+    let (checks, gone) = chosen(&visit, form, &wanted)?;
+    if checks.is_empty() && gone == 0 {
+        return again(visit, wanted, form, "Choose some checks first, by the boxes before their names.").map(Asked::Page);
+    }
+    if matches!(action, Action::Delete) && form.get("confirm").trim() != format!("delete {}", checks.len()) {
+        let is_wrong = form.has("confirm");
+        let html = Html::of(&AskDelete::of(&visit, &checks, &wanted, is_wrong)?);
+        return Ok(Asked::Page(if is_wrong { html.refused() } else { html }.into()));
+    }
+    Ok(Asked::Act(Box::new(Chosen { visit, wanted, action, checks, gone })))
+}
+
+/// The list once more, with what was ticked and typed, and what is missing.
+fn again(mut visit: Visit, wanted: Wanted, form: &Form, missing: &str) -> Result<Done, Trouble> {
+    let given = Given {
+        ticked: form.all("check").filter_map(|id| id.parse().ok()).collect(),
+        is_all: form.has("all"),
+        tag: form.get("new_tag").to_owned(),
+        channel: form.get("channel").to_owned(),
+    };
+    visit.page = Page::Checks(visit.project()?.uuid);
+    Ok(super::page_of(&visit, wanted, Some(Note::down(missing)), Some(given))?.refused().into())
+}
+
 /// The checks of the project that a form names, or all that fit the filter; and how many of those that it names are gone.
 fn chosen(visit: &Visit, form: &Form, wanted: &Wanted) -> Result<(Vec<Check>, usize), Trouble> {
     let project = visit.project()?.id;
     if form.has("all") {
         let (mut checks, filter) = (Vec::new(), Filter::new(wanted));
-        let channels: Vec<_> =
+        let channels: HashSet<_> =
             visit.handle().state().project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect();
         visit.handle().each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, visit.now);

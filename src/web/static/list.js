@@ -6,6 +6,9 @@ const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
 let asked = new AbortController();
 
+// Where something was missing in a form, the list stands at the form's address.
+const { address } = document.getElementById('list')?.dataset ?? {};
+if (address) history.replaceState(null, '', address);
 // Pages of checks lead back to the list as it was seen last.
 const seen = () => sessionStorage.setItem(location.pathname, location.search);
 seen();
@@ -143,6 +146,7 @@ document.addEventListener('click', event => {
   count();
 });
 document.addEventListener('list', count);
+if (document.querySelector('#list input:checked')) count();
 onKey('x', () => row()?.querySelector('input[name=check]')?.click());
 onKey('Escape', () => {
   for (const box of [...boxes(), ...document.querySelectorAll('#bulk [name=all]')]) box.checked = false;

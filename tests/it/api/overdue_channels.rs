@@ -253,23 +253,24 @@ async fn a_test_is_answered_when_it_has_come_back() {
     let id = server.made(json!({ "kind": "ntfy", "settings": { "topic": "a" } })).await;
     let group = server.made(json!({ "kind": "group", "settings": { "channels": id } })).await;
     let address = format!("/channels/{id}/test");
-    // As many as may wait already do.
-    let waiting: Vec<_> = (0..16).map(|_| server.handle.try_channel(server.stored(&id).id, false).unwrap()).collect();
+    // As many of the project as may wait already do.
+    let waiting: Vec<_> = (0..8).map(|_| server.handle.try_channel(server.stored(&id).id, false).unwrap()).collect();
     assert_eq!(server.own("POST", &address, "").await.status, 503);
     drop(waiting);
     while server.handle.next_trial().is_some() {}
     let ask = async |body: &str| {
         let asked = server.own("POST", &address, body);
         let answered = async {
-            server.handle.something_to_send().await;
-            let trial = server.handle.next_trial().unwrap();
+            // The bell may have rung for what waited before.
+            let trial = loop {
+                match server.handle.next_trial() {
+                    Some(trial) => break trial,
+                    None => server.handle.something_to_send().await,
+                }
+            };
             let failed = trial.up.then(|| "it answered 503".to_owned());
             trial.reply.send(Tried { took: Duration::from_millis(212), status: if trial.up { 503 } else { 0 }, failed }).unwrap();
         };
-        // The bell may have rung for what waited before.
-        server.handle.try_channel(server.stored(&id).id, false).unwrap();
-        server.handle.something_to_send().await;
-        server.handle.next_trial().unwrap();
         tokio::join!(asked, answered).0
     };
     let delivered = json!({ "delivered": true, "millis": 212, "status": null, "error": null });

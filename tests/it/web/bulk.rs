@@ -64,10 +64,35 @@ async fn many_are_changed_by_one_press_of_a_button() {
     // All that match, and the filter stays.
     let filtered = list.act("pause", 0..0, &[("all", "1"), ("tag", "odd")]).await;
     assert!(filtered.header("Location").unwrap().contains("?tag=odd&m=bulk&changed=6"), "{filtered:?}");
-    for (action, more) in [("fly", &[][..]), ("add-tag", &[("new_tag", "two words")]), ("assign", &[("channel", "none")])] {
-        assert_eq!(list.act(action, 0..1, more).await.status, 400, "{action}");
+    list.server.stop().await;
+}
+
+#[tokio::test]
+async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
+    let list = List::of(6).await;
+    let channel = channel(&list.server).await;
+    let cases = [
+        ("fly", &[][..], "Press one of the buttons"),
+        ("add-tag", &[("new_tag", "two words"), ("channel", &channel)], "Type one tag"),
+        ("assign", &[("channel", "none")], "Choose an integration"),
+    ];
+    for (action, more, said) in cases {
+        let answer = list.act(action, 1..3, &[more, &[("tag", "odd")]].concat()).await;
+        assert_eq!(answer.status, 422, "{action}: {answer:?}");
+        let page = answer.text();
+        assert!(words(page).contains(said), "{action}: {page}");
+        let ticked = |nth: usize| page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]));
+        assert_eq!((ticked(1), ticked(3), page.contains("job 2")), (true, false, false), "{action}: {page}");
+        let address = page.split("data-address=\"").nth(1).and_then(|after| after.split('"').next());
+        assert!(address.is_some_and(|address| address.ends_with(&format!("/projects/{}/checks/?tag=odd", list.project))), "{address:?}");
     }
-    assert_eq!(list.act("pause", 0..0, &[]).await.status, 400, "none was chosen");
+    let typed = list.act("add-tag", 1..3, cases[1].1).await;
+    assert!(typed.text().contains(r#"name="new_tag" value="two words""#), "{typed:?}");
+    assert!(typed.text().contains(&format!(r#"<option value="{channel}" selected>"#)), "{typed:?}");
+    let none = list.act("pause", 0..0, &[]).await;
+    assert_eq!((none.status, words(none.text()).contains("Choose some checks first")), (422, true), "{none:?}");
+    let usual = browse(&list.server, "GET", &format!("/projects/{}/checks/", list.project), &[]).await;
+    assert!(!usual.text().contains("data-address") && !usual.text().contains(r#"form="bulk" checked"#), "{usual:?}");
     list.server.stop().await;
 }
 

@@ -14,11 +14,10 @@ use crate::http::api::json::{Object, write_array, write_display, write_text};
 use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) fn list(call: &OwnCall<'_>) -> Reply {
-    let state = call.handle().state();
-    let windows = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.windows.values());
+    let windows = call.handle().state().project(call.caller.project).map(|found| found.windows.values().cloned().collect::<Vec<_>>());
     let mut out = String::new();
     let mut object = Object::begin(&mut out);
-    object.with("windows", |out| write_array(out, windows, |window, out| write(out, window, call.now)));
+    object.with("windows", |out| write_array(out, windows.iter().flatten(), |window, out| write(out, window, call.now)));
     object.end();
     reply::json(out)
 }

@@ -112,3 +112,19 @@ fn notices_count_as_messages_and_keep_quiet_hours() {
     world.done(&jobs[0], JobOutcome::Delivered);
     assert!(!world.plan.may_notify(&channel, &world.rules, world.now), "two have been sent today");
 }
+
+#[test]
+fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
+    let mut world = World::new(Rules { most_a_day: Some(2), ..PEOPLE });
+    let channel = Arc::clone(world.state.channel(CHANNEL).unwrap());
+    world.rules.quiet_until = Some(world.now.wall.plus_secs(60));
+    assert!(world.plan.may_try(&channel, &world.rules, world.now));
+    assert!(world.plan.may_try(&channel, &world.rules, world.now));
+    assert!(!world.plan.may_try(&channel, &world.rules, world.now), "two have been sent today");
+    world.rules.quiet_until = None;
+    world.queue(1, Event::Down);
+    assert!(world.step().0.is_empty());
+    world.now.uptime += std::time::Duration::from_secs(86_400);
+    assert!(world.plan.may_try(&channel, &world.rules, world.now));
+    assert_eq!(World::tells(&world.step().0), ["1down"]);
+}
