@@ -8,6 +8,7 @@ mod change;
 mod children;
 mod managed;
 mod outbox;
+mod project;
 mod unique;
 mod users;
 
@@ -21,7 +22,7 @@ use uuid::Uuid;
 
 use super::command::{Refusal, Target};
 use crate::domain::alert::Away;
-use crate::domain::check::{Check, Settings};
+use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
 use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
@@ -416,53 +417,6 @@ impl State {
             };
             self.projects.insert(project.id, project_state);
             self.by_badge_key.insert(project.badge_key.clone(), project.id);
-        }
-    }
-}
-
-impl ProjectState {
-    /// Its keys, oldest first.
-    pub fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.keys.iter().copied()
-    }
-
-    /// How many keys it has.
-    pub fn key_count(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Its checks of which somebody was told that they are down.
-    pub fn told_down(&self) -> &BTreeSet<CheckId> {
-        &self.told_down
-    }
-
-    fn note_told(&mut self, check: &Check) {
-        if check.state.telling.is_told() {
-            self.told_down.insert(check.id);
-        } else {
-            self.told_down.remove(&check.id);
-        }
-    }
-
-    /// Keeps the look-ups by settings true when a check gets other ones, is new (`old` is `None`) or goes (`new` is `None`).
-    fn index(&mut self, id: CheckId, old: Option<&Settings>, new: Option<&Settings>) {
-        self.uniques.change(id, old, new);
-        self.children.change(id, old, new);
-        let [old, new] = [old, new].map(|settings| settings.map(|settings| &settings.slug).filter(|slug| !slug.is_empty()));
-        if old == new {
-            return;
-        }
-        if let Some(slug) = old
-            && let Some(ids) = self.slugs.get_mut(slug)
-        {
-            ids.retain(|one| *one != id);
-            if ids.is_empty() {
-                self.slugs.remove(slug);
-            }
-        }
-        if let Some(slug) = new {
-            let ids = self.slugs.entry(slug.clone()).or_default();
-            ids.insert(ids.partition_point(|one| *one < id), id);
         }
     }
 }
