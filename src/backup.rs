@@ -114,11 +114,11 @@ pub fn pieces(handle: Handle, is_compressed: bool) -> io::Result<Receiver<Result
     Ok(receiver)
 }
 
-/// Lets other threads of the process go before this one.
-fn give_way() {
+/// Lets everything else go before this thread and those that it starts: pings before all.
+pub fn give_way() {
     // Elsewhere it would be the whole process.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 10) {
+    if let Err(error) = rustix::process::setpriority_process(None, 19) {
         tracing::debug!("the thread of the backup goes as fast as all others: {error}");
     }
 }

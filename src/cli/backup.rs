@@ -95,6 +95,7 @@ fn open(file: &Path) -> Result<Box<dyn Read>, Failure> {
 
 /// Has the server, or the database if none runs, write a backup.
 fn taken(data: &Path, out: impl io::Write) -> Result<(), Failure> {
+    backup::give_way();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
     runtime.block_on(admin::backup(data, out)).map_err(|error| Failure::other(format!("no backup was made: {error}")))
 }
