@@ -6,9 +6,9 @@ const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
 let asked = new AbortController();
 
-// Where something was missing in a form, the list stands at the form's address.
-const { address } = document.getElementById('list')?.dataset ?? {};
-if (address) history.replaceState(null, '', address);
+// It may stand at the address of its form.
+const its = document.getElementById('list')?.dataset.address;
+if (its) history.replaceState(null, '', its);
 // Pages of checks lead back to the list as it was seen last.
 const seen = () => sessionStorage.setItem(location.pathname, location.search);
 seen();
