@@ -184,9 +184,13 @@ impl MessageSender {
         let now = self.handle.clock().uptime();
         let mut known = self.others.borrow_mut();
         let down = known.get(check.project, now, || {
-            let state = self.handle.state();
-            let down = state.checks_of(check.project).filter(|check| check.state.status == Status::Down);
-            down.map(|check| (check.id, Arc::clone(&check.settings))).collect()
+            let mut down = Vec::new();
+            self.handle.each_check(check.project, |check| {
+                if check.state.status == Status::Down {
+                    down.push((check.id, check.settings));
+                }
+            });
+            down.into()
         });
         let others = || down.iter().filter(|(id, _)| *id != check.id);
         (others().count(), others().take(MOST_NAMED).map(|(_, settings)| words::name(settings)).collect())
