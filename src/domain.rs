@@ -1,6 +1,7 @@
 //! What checks, pings, flips, schedules and kinds of channel are and how they change: pure, with the time as an argument, unable to wait or
 //! to fail on I/O.
 
+pub mod adopted;
 pub mod alert;
 pub mod channel;
 pub mod check;

@@ -8,6 +8,7 @@ pub mod apply;
 pub mod command;
 mod feed;
 mod housekeeping;
+mod keys;
 mod load;
 pub mod plan;
 mod query;
@@ -22,8 +23,7 @@ mod trial;
 mod watch;
 mod writer;
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -31,14 +31,15 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::domain::check::Check;
-use crate::domain::ids::{CheckId, KeyId, ProjectId};
+use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{BadgeSecret, Key, KeyUse};
+use crate::domain::project::BadgeSecret;
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::store::{Medium, Progress, StoreError};
 use command::{Answer, Command, Unavailable};
 use feed::Feed;
+use keys::KeyNews;
 use queue::Queue;
 use replies::ReplyRoutes;
 use state::State;
@@ -112,8 +113,7 @@ struct Shared {
     /// Checks and tables of which it was told that they cannot be read.
     told_damaged: Mutex<HashSet<(CheckId, &'static str)>>,
     reply_routes: ReplyRoutes,
-    /// Uses of API keys that are still to be written, at most one for each key.
-    key_uses: Mutex<HashMap<KeyId, KeyUse>>,
+    key_news: KeyNews,
     trials: Trials,
     feed: Arc<Feed>,
     clock: Clock,
@@ -221,15 +221,6 @@ impl Handle {
     /// The secret that signs badge URLs; always there once the engine is open.
     pub fn badge_secret(&self) -> Option<BadgeSecret> {
         self.state().badge_secret
-    }
-
-    /// Has the use of an API key written down, unless one in the same hour is written already.
-    pub fn note_key_use(&self, key: &Key, from: impl FnOnce() -> IpAddr) {
-        let at = self.now();
-        if !key.is_noted(at) {
-            let mut uses = self.0.key_uses.lock().unwrap_or_else(PoisonError::into_inner);
-            uses.entry(key.id).or_insert_with(|| KeyUse { at, from: from() });
-        }
     }
 
     /// Bytes of an HTTP ping's body that are stored.

@@ -46,6 +46,7 @@
 //! | What does a start read, and in which order? | `engine::load` |
 //! | What is in the file? | [`store`], one file for each kind of row |
 //! | Who may do what with which key? | `http::api::auth` |
+//! | How does an API key of another server go on working? | `engine::keys`, [`domain::adopted`] |
 //! | How are projects, keys and channels made, and checks at the command line? | [`manage`] |
 //! | Which settings does a kind of channel have? | `domain::channel::kinds`; what forms there are: `domain::channel::field` |
 //! | Who is told of a flip, and when? | `engine::apply::alert`; what holds it back: `Held` in [`domain::alert`] |
@@ -87,7 +88,8 @@
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
 //! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
-//! - API keys are kept as SHA-256 hashes, looked up by them, and compared in constant time. No key and no check's UUID is logged.
+//! - API keys are kept as SHA-256 hashes, or as another server digested them until their first use, looked up by them, and compared in
+//!   constant time. No key and no check's UUID is logged.
 
 mod accept;
 pub mod admin;

@@ -167,6 +167,7 @@ fn list_keys(handle: &Handle, project: Option<ProjectId>, show_ping_keys: bool) 
         created: written(key.created),
         used: key.used.map(|used| written(used.at)),
         used_from: key.used.map(|used| used.from),
+        note: key.is_unused_since_import().then(|| "not used since the import".into()),
         key: match &key.secret {
             Secret::Ping(key) if show_ping_keys => Some(key.as_str().into()),
             _ => None,

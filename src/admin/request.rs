@@ -341,6 +341,9 @@ pub struct KeyRow {
     pub created: String,
     /// When it was last used, RFC 3339, told once in every hour.
     pub used: Option<String>,
+    /// Something to know of it: that it came from another server and nobody has used it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// From where it was used then.
     pub used_from: Option<IpAddr>,
     /// The key itself, if it is a ping key and was asked for.

@@ -70,7 +70,8 @@ pub(super) const HEADINGS: [&str; 7] = ["ID", "PROJECT", "ACCESS", "LABEL", "KEY
 /// A row of the table. Of a key that is not shown there are its first characters.
 pub(super) fn cells(row: &KeyRow) -> [String; 7] {
     let hint = if row.hint.is_empty() { String::new() } else { format!("{}...", row.hint) };
-    let used = row.used.iter().zip(row.used_from).map(|(at, from)| format!("{at} from {from}")).collect();
+    let used = row.used.iter().zip(row.used_from).map(|(at, from)| format!("{at} from {from}")).next();
+    let used = row.note.clone().or(used).unwrap_or_default();
     let (project, access, label) = (row.project.clone(), row.access.clone(), row.label.clone());
     [row.id.to_string(), project, access, label, row.key.clone().unwrap_or(hint), row.created.clone(), used]
 }

@@ -3,6 +3,7 @@
 
 use uuid::Uuid;
 
+use super::adopted::{ForeignSecret, KeyDigest, OldBadge};
 use super::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use super::check::{CheckState, Settings};
 use super::flip::Flip;
@@ -67,57 +68,6 @@ pub enum ImportedSecret {
         digest: KeyDigest,
     },
 }
-
-/// The HMAC-SHA-256 of an API key with a [`ForeignSecret`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyDigest(pub [u8; 32]);
-
-/// The secret of another program's server.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ForeignSecret(Box<[u8]>);
-
-impl ForeignSecret {
-    /// Bytes that it may have.
-    pub const LONGEST: usize = 1_000;
-
-    /// Refuses an empty secret and more than 1,000 bytes; the message says which.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        match text.len() {
-            0 => Err("the secret is empty"),
-            length if length > Self::LONGEST => Err("a secret has at most 1,000 bytes"),
-            _ => Ok(Self(text.as_bytes().into())),
-        }
-    }
-
-    /// The secret itself.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// What an HMAC-SHA-1 is keyed with that signed the badge URLs of one project, made of its badge key and the other program's secret.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct OldBadge(pub [u8; 20]);
-
-impl OldBadge {
-    /// That of a project.
-    pub fn of(badge_key: &str, secret: &ForeignSecret) -> Self {
-        use sha1::Digest as _;
-        Self(sha1::Sha1::new().chain_update(badge_key).chain_update(secret.as_bytes()).finalize().into())
-    }
-}
-
-macro_rules! masked {
-    ($($name:ident)*) => {$(
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(concat!(stringify!($name), "(..)"))
-            }
-        }
-    )*};
-}
-
-masked!(KeyDigest ForeignSecret OldBadge);
 
 /// A notification channel.
 #[derive(Clone, PartialEq, Debug)]
@@ -210,23 +160,4 @@ pub struct ImportedUser {
     pub disabled: bool,
     /// When it was made.
     pub created: Moment,
-}
-
-#[cfg(test)]
-mod tests {
-    use base64::Engine as _;
-    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-    use hmac::{Hmac, KeyInit as _, Mac as _};
-
-    use super::*;
-
-    #[test]
-    fn old_badge_urls_are_signed_as_the_other_server_signed_them() {
-        let secret = ForeignSecret::parse("s3cret").unwrap();
-        let OldBadge(key) = OldBadge::of("bk-1", &secret);
-        let mac = Hmac::<sha1::Sha1>::new_from_slice(&key).unwrap().chain_update("x").finalize().into_bytes();
-        assert_eq!(&BASE64_URL_SAFE_NO_PAD.encode(mac)[..8], "Wv_yDCgl");
-        assert_eq!(format!("{secret:?} {:?} {:?}", OldBadge(key), KeyDigest([1; 32])), "ForeignSecret(..) OldBadge(..) KeyDigest(..)");
-        assert!(ForeignSecret::parse("").is_err() && ForeignSecret::parse(&"x".repeat(1_001)).is_err());
-    }
 }

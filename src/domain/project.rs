@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
+use super::adopted::{HashedKey, OldBadge};
 use super::alert::ChannelHealth;
 use super::channel::{ChannelSettings, Maker};
 use super::ids::{ChannelId, KeyId, ProjectId, hyphenated_uuid};
@@ -27,6 +28,8 @@ pub struct Project {
     pub ping_log_limit: u32,
     /// The segment that names the project in badge URLs.
     pub badge_key: Box<str>,
+    /// What signed the badge URLs that it had at another server, which go on working.
+    pub old_badge: Option<OldBadge>,
 }
 
 /// Characters of the name of a project or channel, and of the label of a key: see [limits](crate::docs::limits).
@@ -188,6 +191,8 @@ pub enum Secret {
     ReadOnly(KeyHash),
     /// A ping key.
     Ping(PingKey),
+    /// An API key of another server that nobody has used here yet.
+    Hashed(HashedKey),
 }
 
 impl Secret {
@@ -197,6 +202,8 @@ impl Secret {
             Self::ReadWrite(_) => Access::ReadWrite,
             Self::ReadOnly(_) => Access::ReadOnly,
             Self::Ping(_) => Access::Ping,
+            Self::Hashed(HashedKey { read_only: true, .. }) => Access::ReadOnly,
+            Self::Hashed(_) => Access::ReadWrite,
         }
     }
 }
@@ -223,6 +230,11 @@ pub struct Key {
 impl Key {
     /// Characters of a key that are shown.
     pub const HINT_LENGTH: usize = 4;
+
+    /// Whether it came from another server and nobody has used it since.
+    pub fn is_unused_since_import(&self) -> bool {
+        matches!(self.secret, Secret::Hashed(_))
+    }
 
     /// Whether a use in the same hour as `now` is noted already.
     pub fn is_noted(&self, now: Moment) -> bool {

@@ -107,6 +107,8 @@ impl WorkingState {
             Command::DeleteProject(id) => self.delete_project(id),
             Command::CreateKey(request) => self.create_key(*request, now),
             Command::NoteKeyUses(uses) => Ok(self.note_key_uses(uses)),
+            Command::RehashKey(id, hash) => Ok(self.rehash_key(id, hash)),
+            Command::ForgetSecrets => Ok(self.forget_secrets()),
             Command::SetKey(id, label) => self.set_key(id, label),
             Command::RevokeKey(id) => self.revoke_key(id),
             Command::CreateChannel(request) => self.create_channel(*request),

@@ -16,7 +16,7 @@ use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, W
 use crate::domain::moment::Moment;
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{Kind, Meaning, Origin};
-use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
+use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::{Failures, Name, Slug, Tags};
 use crate::domain::user::User;
 use crate::domain::user::session::Session;
@@ -68,6 +68,10 @@ pub enum Command {
     CreateKey(Box<NewKey>),
     /// Keep when and from where API keys were used; those of keys that are gone are dropped.
     NoteKeyUses(Vec<(KeyId, KeyUse)>),
+    /// Recognise a key of another server, which was used for the first time, by its hash; nothing, if it is by one already.
+    RehashKey(KeyId, KeyHash),
+    /// Forget secrets of other servers that no key needs.
+    ForgetSecrets,
     /// Call a key something else.
     SetKey(KeyId, KeyLabel),
     /// Remove a key.

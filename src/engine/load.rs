@@ -94,6 +94,7 @@ fn read(store: &Store, (body_limit, large): (usize, usize), now: Moment) -> Resu
     if let Some(instance) = snapshot.instance()? {
         state.apply(&Change::Instance(instance));
     }
+    state.apply(&Change::Adopted(Arc::new(snapshot.adopted()?)));
     state.apply(&Change::Away(snapshot.away()?.into()));
     for project in snapshot.projects()? {
         state.apply(&Change::Project(Arc::new(project)));

@@ -222,6 +222,8 @@ fn weight(command: &Command) -> usize {
         | Command::SetProject { .. }
         | Command::DeleteProject(_)
         | Command::CreateKey(_)
+        | Command::RehashKey(..)
+        | Command::ForgetSecrets
         | Command::SetKey(..)
         | Command::RevokeKey(_)
         | Command::User(_)

@@ -6,6 +6,7 @@
 mod audience;
 mod change;
 mod children;
+mod keys;
 mod managed;
 mod outbox;
 mod project;
@@ -21,17 +22,19 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::command::{Refusal, Target};
+use crate::domain::adopted::Adopted;
 use crate::domain::alert::Away;
 use crate::domain::check::Check;
 use crate::domain::edit::{Edit, UniqueField};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, WindowId};
-use crate::domain::project::{BadgeSecret, Channel, Key, KeyHash, PingKey, Project, Secret};
+use crate::domain::project::{BadgeSecret, Channel, Project};
 use crate::domain::text::Slug;
 use crate::domain::window::Window;
 use audience::Groups;
 pub use audience::Hearing;
 pub use change::Change;
 use children::Children;
+use keys::Keys;
 pub use managed::Managed;
 pub use outbox::Outbox;
 use unique::UniqueIndexes;
@@ -83,9 +86,9 @@ pub struct State {
     pub away: Arc<[Away]>,
     /// Channels that are gone or disabled, for which something waits: it is removed a few rows at a time.
     silent: BTreeSet<ChannelId>,
-    keys: BTreeMap<KeyId, Arc<Key>>,
-    by_hash: HashMap<KeyHash, KeyId>,
-    by_ping_key: HashMap<PingKey, KeyId>,
+    keys: Keys,
+    /// Secrets of other servers, which keys need that nobody has used here yet.
+    pub adopted: Arc<Adopted>,
     /// Who may sign in.
     pub users: Users,
     /// What files own.
@@ -191,31 +194,6 @@ impl State {
         self.project(project).and_then(|project_state| project_state.slugs.get(slug)).map_or(&[], Vec::as_slice)
     }
 
-    /// Every key, oldest first.
-    pub fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {
-        self.keys.values()
-    }
-
-    /// A key by its number.
-    pub fn key(&self, id: KeyId) -> Option<&Arc<Key>> {
-        self.keys.get(&id)
-    }
-
-    /// The API key of this hash.
-    pub fn key_by_hash(&self, hash: &KeyHash) -> Option<&Arc<Key>> {
-        self.key(*self.by_hash.get(hash)?)
-    }
-
-    /// The key that is this ping key.
-    pub fn ping_key(&self, key: &PingKey) -> Option<&Arc<Key>> {
-        self.key(*self.by_ping_key.get(key)?)
-    }
-
-    /// The project that a ping key belongs to.
-    pub fn project_by_ping_key(&self, key: &PingKey) -> Option<ProjectId> {
-        self.ping_key(key).map(|key| key.project)
-    }
-
     /// The check that a ping is for; `None`: its slug is free in the project of its key.
     ///
     /// # Errors
@@ -275,18 +253,10 @@ impl State {
                 }
             }
             Change::Key(key) => {
-                match &key.secret {
-                    Secret::ReadWrite(hash) | Secret::ReadOnly(hash) => {
-                        self.by_hash.insert(*hash, key.id);
-                    }
-                    Secret::Ping(ping_key) => {
-                        self.by_ping_key.insert(ping_key.clone(), key.id);
-                    }
-                }
                 if let Some(project_state) = self.projects.get_mut(&key.project) {
                     project_state.keys.insert(key.id);
                 }
-                self.keys.insert(key.id, Arc::clone(key));
+                self.keys.put(key);
             }
             Change::KeyGone(id) => {
                 self.remove_key(*id);
@@ -331,6 +301,7 @@ impl State {
                     self.managed.put(id.0, None);
                 }
             }
+            Change::Adopted(adopted) => self.adopted = Arc::clone(adopted),
             Change::BadgeSecret(secret) => self.badge_secret = Some(*secret),
             Change::Instance(instance) => self.instance = Some(*instance),
             Change::ChannelGone(id) => {
@@ -387,11 +358,7 @@ impl State {
     }
 
     fn remove_key(&mut self, id: KeyId) {
-        let Some(key) = self.keys.remove(&id) else { return };
-        match &key.secret {
-            Secret::ReadWrite(hash) | Secret::ReadOnly(hash) => drop(self.by_hash.remove(hash)),
-            Secret::Ping(ping_key) => drop(self.by_ping_key.remove(ping_key)),
-        }
+        let Some(key) = self.keys.remove(id) else { return };
         if let Some(project_state) = self.projects.get_mut(&key.project) {
             project_state.keys.remove(&id);
         }

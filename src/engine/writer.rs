@@ -16,6 +16,7 @@ use super::apply::{Effects, WorkingState};
 use super::command::user::UserCommand;
 use super::command::{Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
+use super::keys::KeyNews;
 use super::load::{Loaded, Times, load};
 use super::queue::{Caller, Entry, Queue, Taken};
 use super::replies::ReplyRoutes;
@@ -130,7 +131,7 @@ impl Writer {
             healed: AtomicBool::new(false),
             told_damaged: Mutex::default(),
             reply_routes: ReplyRoutes::default(),
-            key_uses: Mutex::default(),
+            key_news: KeyNews::default(),
             trials: Trials::default(),
             feed: Arc::default(),
             clock,
@@ -251,10 +252,7 @@ impl Writer {
         // Before any deadline is looked at.
         let ahead = working.state.away.iter().any(|away| away.to.is_ahead_of(now)).then_some(Command::ForgetAhead);
         let mut own: Vec<_> = ahead.into_iter().chain(self.presence.pending().map(Command::Away)).collect();
-        let key_uses = std::mem::take(&mut *self.shared.key_uses.lock().unwrap_or_else(PoisonError::into_inner));
-        if !key_uses.is_empty() {
-            own.push(Command::NoteKeyUses(key_uses.into_iter().collect()));
-        }
+        own.extend(self.shared.key_news.take());
         if closed && entries.is_empty() && self.ahead.is_none() {
             // Deadlines and housekeeping are for the next start to see to: nobody waits for them now.
             if !own.is_empty() {
@@ -275,6 +273,9 @@ impl Writer {
         }
         if self.memory.working.state.has_orphans() {
             own.push(Command::RemoveOrphans);
+        }
+        if due.housekeeping && self.memory.working.state.secrets_to_keep().is_some() {
+            own.push(Command::ForgetSecrets);
         }
         let uptime = self.shared.clock.uptime();
         let has_commands = !entries.is_empty() || !own.is_empty() || self.ahead.is_some();

@@ -11,7 +11,9 @@ use uuid::Uuid;
 
 use super::Door;
 use crate::domain::check::Check;
+use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
+use crate::domain::project::Project;
 use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
 use crate::wire::badge_link::is_signed;
@@ -103,8 +105,19 @@ pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault>
     let (shown, states, format) = match path {
         BadgePath::Tag { badge_key, signature, states, tag, format } => {
             let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-            let signed = is_signed(&secret, &badge_key, tag.as_deref(), &signature);
-            (if signed { of_project(door, &badge_key, tag).await? } else { None }, states, format)
+            let project = {
+                let state = handle.state();
+                state.project_by_badge_key(&badge_key).and_then(|id| state.project(id)).map(|found| Arc::clone(&found.project))
+            };
+            let signed = |project: &Arc<Project>| {
+                let old = project.old_badge.as_ref();
+                is_signed(&secret, old, &badge_key, tag.as_deref(), &signature)
+            };
+            let shown = match project.filter(signed) {
+                Some(project) => Some(of_project(door, project.id, tag).await?),
+                None => None,
+            };
+            (shown, states, format)
         }
         BadgePath::Check { states, badge, format } => (of_check(handle, badge), states, format),
         BadgePath::Unknown => return Err(Fault::NotFound),
@@ -114,15 +127,14 @@ pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault>
 }
 
 /// The label and the counts of a tag, or of all checks of a project. They are counted anew when something may have changed.
-async fn of_project(door: &Door, badge_key: &str, tag: Option<Box<str>>) -> Result<Option<(String, Counts)>, Fault> {
-    let Some(project) = door.handle.state().project_by_badge_key(badge_key) else { return Ok(None) };
+async fn of_project(door: &Door, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, Counts), Fault> {
     let label = tag.as_deref().unwrap_or(SITE_NAME).to_owned();
     if let Some(counts) = door.counted.get(&door.handle, project, tag.as_deref()) {
-        return Ok(Some((label, counts)));
+        return Ok((label, counts));
     }
     let (handle, counted) = (door.handle.clone(), Arc::clone(&door.counted));
     let counts = door.outgoing.run(move || counted.count(&handle, project, tag)).await?;
-    Ok(Some((label, counts)))
+    Ok((label, counts))
 }
 
 /// The label and the counts of one check.

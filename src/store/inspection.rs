@@ -102,7 +102,7 @@ impl Inspection {
 
     /// A single value.
     pub(super) fn value(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        if let Some(schema) = meta::schema_in(name, bytes)? {
+        if let Some(schema) = meta::look(name, bytes)? {
             self.found.schema = schema;
         }
         Ok(())

@@ -1,8 +1,10 @@
-//! The few single values of the database: schema version, id sequence, checkpoint marks, the secret that signs badge URLs, the instance.
+//! The few single values of the database: schema version, id sequence, checkpoint marks, the secret that signs badge URLs, secrets of other
+//! servers, the instance.
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::adopted::{Adopted, ForeignSecret};
 use crate::domain::alert::Away;
 use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
@@ -14,6 +16,7 @@ const SCHEMA_NAME: &str = "schema";
 const SECRET_NAME: &str = "badge_secret";
 const INSTANCE_NAME: &str = "instance";
 const AWAY_NAME: &str = "away";
+const ADOPTED_NAME: &str = "adopted";
 
 /// A number that the engine keeps beside the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,11 +65,6 @@ pub(super) fn schema(transaction: &WriteTransaction) -> Result<u64, StoreError> 
     let meta = transaction.open_table(META)?;
     let found = meta.get(SCHEMA_NAME)?;
     found.map_or(Ok(0), |value| number(SCHEMA_NAME, value.value()))
-}
-
-/// The version of the layout, if this is the row that says it.
-pub(super) fn schema_in(name: &str, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
-    (name == SCHEMA_NAME).then(|| number(name, bytes)).transpose()
 }
 
 /// Keeps the version of the layout.
@@ -126,7 +124,57 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// Keeps the secrets of other servers: each as its number in a byte, its length in 2 bytes little endian, and itself. Of none nothing is
+    /// kept.
+    pub fn set_adopted(&self, adopted: &Adopted) -> Result<(), StoreError> {
+        let mut meta = self.transaction.open_table(META)?;
+        if adopted.is_empty() {
+            meta.remove(ADOPTED_NAME)?;
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for (number, secret) in adopted.iter() {
+            let length = u16::try_from(secret.as_str().len()).map_err(|_| corrupt_adopted("a secret is too long"))?;
+            bytes.push(number);
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(secret.as_str().bytes());
+        }
+        meta.insert(ADOPTED_NAME, bytes.as_slice())?;
+        Ok(())
+    }
+}
+
+fn adopted_of(mut bytes: &[u8]) -> Result<Adopted, StoreError> {
+    let mut secrets = Vec::new();
+    while let Some(([number, length @ ..], rest)) = bytes.split_first_chunk::<3>() {
+        let (secret, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into()).ok_or_else(|| corrupt_adopted("it is cut short"))?;
+        let text = str::from_utf8(secret).map_err(|_| corrupt_adopted("a secret is no text"))?;
+        secrets.push((*number, ForeignSecret::parse(text).map_err(corrupt_adopted)?));
+        bytes = rest;
+    }
+    if bytes.is_empty() { Adopted::stored(secrets).map_err(corrupt_adopted) } else { Err(corrupt_adopted("it is cut short")) }
+}
+
+fn corrupt_adopted(reason: &str) -> StoreError {
+    StoreError::Corrupt { table: "meta", reason: format!("`{ADOPTED_NAME}`: {reason}") }
+}
+
+/// Looks at a value whose form could be wrong; the version of the layout, if this is the row that says it.
+pub(super) fn look(name: &str, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
+    if name == ADOPTED_NAME {
+        adopted_of(bytes)?;
+    }
+    (name == SCHEMA_NAME).then(|| number(name, bytes)).transpose()
+}
+
 impl Snapshot {
+    /// The secrets of other servers.
+    pub fn adopted(&self) -> Result<Adopted, StoreError> {
+        let value = self.transaction.open_table(META)?.get(ADOPTED_NAME)?;
+        value.map_or(Ok(Adopted::default()), |value| adopted_of(value.value()))
+    }
+
     /// The times in which no pings could be taken.
     pub fn away(&self) -> Result<Vec<Away>, StoreError> {
         let Some(value) = self.transaction.open_table(META)?.get(AWAY_NAME)? else { return Ok(Vec::new()) };

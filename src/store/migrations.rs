@@ -10,7 +10,7 @@ type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
 /// release lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -20,6 +20,7 @@ const STEPS: [Step; 9] = [
     window_table,
     rows_with_second_factors,
     managed_table,
+    rows_with_adopted_keys,
 ];
 
 /// The version that this release writes.
@@ -100,4 +101,10 @@ fn rows_with_second_factors(_: &WriteTransaction) -> Result<(), StoreError> {
 /// Version 9: there is the table of what files own.
 fn managed_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::managed::make_table(transaction)
+}
+
+/// Version 10: rows of keys that are written from here on may be of another server, and have version 3; rows of projects may hold what signed
+/// their badge URLs there, and have version 2.
+fn rows_with_adopted_keys(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
+use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
 use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
@@ -30,11 +31,14 @@ struct ProjectRow<'a> {
     check_limit: Option<u32>,
     ping_log_limit: u32,
     badge_key: &'a str,
+    /// Version 2 from here on.
+    #[serde(default)]
+    old_badge: Option<[u8; 20]>,
 }
 
 impl<'a> Record<'a> for ProjectRow<'a> {
     const TABLE: &'static str = "projects";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,6 +46,8 @@ enum SecretRow {
     ReadWrite([u8; 32]),
     ReadOnly([u8; 32]),
     Ping(String),
+    /// Version 3 of keys: whether it may only read, the number of the secret, the digest.
+    Hashed(bool, u8, [u8; 32]),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,7 +66,7 @@ struct KeyRow<'a> {
 
 impl<'a> Record<'a> for KeyRow<'a> {
     const TABLE: &'static str = "keys";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,6 +112,7 @@ impl Batch {
             check_limit: project.check_limit,
             ping_log_limit: project.ping_log_limit,
             badge_key: &project.badge_key,
+            old_badge: project.old_badge.map(|OldBadge(key)| key),
         };
         self.put(PROJECTS, project.id.0, &row)
     }
@@ -116,6 +123,7 @@ impl Batch {
             Secret::ReadWrite(hash) => SecretRow::ReadWrite(hash.0),
             Secret::ReadOnly(hash) => SecretRow::ReadOnly(hash.0),
             Secret::Ping(ping_key) => SecretRow::Ping(ping_key.as_str().into()),
+            Secret::Hashed(HashedKey { read_only, secret, digest }) => SecretRow::Hashed(*read_only, *secret, digest.0),
         };
         let row = KeyRow {
             project: key.project.0,
@@ -189,6 +197,7 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
         check_limit: row.check_limit,
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
+        old_badge: row.old_badge.map(OldBadge),
     })
 }
 
@@ -198,6 +207,7 @@ pub(super) fn read_key(id: u64, bytes: &[u8]) -> Result<Key, StoreError> {
     let secret = match row.secret {
         SecretRow::ReadWrite(hash) => Secret::ReadWrite(KeyHash(hash)),
         SecretRow::ReadOnly(hash) => Secret::ReadOnly(KeyHash(hash)),
+        SecretRow::Hashed(read_only, secret, digest) => Secret::Hashed(HashedKey { read_only, secret, digest: KeyDigest(digest) }),
         SecretRow::Ping(text) => Secret::Ping(PingKey::parse(&text).ok_or_else(|| record::corrupt::<KeyRow<'_>>(&"not a ping key"))?),
     };
     Ok(Key {
@@ -231,7 +241,8 @@ pub(super) fn refused_project(id: u64, bytes: &[u8]) -> Option<(StoreError, Opti
     let error = read_project(id, bytes).err()?;
     let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
     let uuid = Uuid::from_u128(u128::from(id));
-    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit: DEFAULT_PING_LOG_LIMIT, badge_key: &badge_key };
+    let (badge_key, ping_log_limit) = (badge_key.as_str(), DEFAULT_PING_LOG_LIMIT);
+    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None };
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);
     Some((error, encoded.ok().map(|()| instead)))

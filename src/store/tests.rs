@@ -11,6 +11,7 @@ mod users;
 mod versions;
 
 use super::*;
+use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
 use crate::domain::alert::{ChannelHealth, Held, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
@@ -45,20 +46,22 @@ fn uuid(number: u128) -> Uuid {
 
 fn project() -> Project {
     let name = ProjectName::parse("Zuhause").unwrap();
-    Project { id: ProjectId(1), uuid: uuid(1), name, check_limit: Some(20), ping_log_limit: 100, badge_key: "badge".into() }
+    let (id, uuid, badge_key, old_badge) = (ProjectId(1), uuid(1), "badge".into(), Some(OldBadge([200; 20])));
+    Project { id, uuid, name, check_limit: Some(20), ping_log_limit: 100, badge_key, old_badge }
 }
 
-fn keys() -> [Key; 3] {
+fn keys() -> Vec<Key> {
     let used = Some(KeyUse { at: Moment::from_secs(7200), from: [192, 0, 2, 9].into() });
     let label = KeyLabel::parse("CI").unwrap();
     let key = |id, secret| {
         let (label, hint) = (label.clone(), "abcd".into());
         Key { id: KeyId(id), project: ProjectId(1), secret, label, hint, created: Moment::from_secs(5), used }
     };
-    [
+    vec![
         key(2, Secret::ReadWrite(KeyHash([200; 32]))),
         key(3, Secret::ReadOnly(KeyHash([3; 32]))),
         key(4, Secret::Ping(PingKey::parse("abcdefghijklmnopqrstuv").unwrap())),
+        key(7, Secret::Hashed(HashedKey { read_only: true, secret: 2, digest: KeyDigest([9; 32]) })),
     ]
 }
 
@@ -149,8 +152,8 @@ fn read(store: &Store) -> Result<(), StoreError> {
 }
 
 /// Every table of rows with a row in it.
-const ROWS: [(&str, u64); 8] =
-    [("projects", 1), ("keys", 2), ("keys", 3), ("keys", 4), ("channels", 5), ("checks", 6), ("pings", 8), ("flips", 1)];
+const ROWS: [(&str, u64); 9] =
+    [("projects", 1), ("keys", 2), ("keys", 3), ("keys", 4), ("channels", 5), ("checks", 6), ("pings", 8), ("flips", 1), ("keys", 7)];
 
 fn row(store: &Store, (name, id): (&'static str, u64)) -> Vec<u8> {
     store.batch().unwrap().transaction.open_table(table(name)).unwrap().get(id).unwrap().unwrap().value().to_vec()
@@ -167,7 +170,7 @@ fn put_row(store: &Store, (name, id): (&'static str, u64), bytes: &[u8]) {
 #[derive(PartialEq, Debug)]
 struct Contents {
     project: Project,
-    keys: [Key; 3],
+    keys: Vec<Key>,
     channel: Channel,
     check: Check,
     ping: Ping,
@@ -190,7 +193,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!((arrival, number), (Arrival(8), FlipNumber(1)));
     Contents {
         project: only(snapshot.projects().unwrap()),
-        keys: snapshot.keys().unwrap().try_into().unwrap(),
+        keys: snapshot.keys().unwrap(),
         channel: only(snapshot.channels().unwrap()),
         check: only(snapshot.checks().unwrap().map(Result::unwrap).collect()),
         ping,
@@ -293,6 +296,14 @@ fn single_values_of_another_size_are_errors() {
         let error = put(name, &[7; 9]).snapshot().unwrap().mark(mark).unwrap_err();
         assert_eq!(error.to_string(), format!("the table `meta` holds a row that cannot be read: `{name}` has 9 bytes, not 8"));
     }
+    for cut in [&b"\x01"[..], b"\x01\x03\x00ab", b"\x09\x01\x00a", b"\x01\x00\x00", b"\x01\x01\x00\xff", b"\x01\x01\x00a\x01\x01\x00b"] {
+        let store = put("adopted", cut);
+        let error = store.snapshot().unwrap().adopted().unwrap_err().to_string();
+        assert!(error.starts_with("the table `meta` holds a row that cannot be read: `adopted`: "), "{error}");
+        let mut seen = Inspection::default();
+        store.snapshot().unwrap().each_rows(|rows| seen.look(rows).is_ok()).unwrap();
+        assert_eq!(seen.end().told, [error]);
+    }
     assert!(matches!(put("badge_secret", &[7; 31]).snapshot().unwrap().badge_secret(), Err(StoreError::Corrupt { table: "meta", .. })));
 }
 
@@ -309,7 +320,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 10, this release knows up to 9: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 11, this release knows up to 10: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

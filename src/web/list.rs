@@ -314,7 +314,7 @@ fn first_url(visit: &Visit) -> Result<Option<String>, Trouble> {
     let keys = state.project(project).into_iter().flat_map(|found| found.keys()).filter_map(|id| state.key(id));
     let ping_key = |secret: &Secret| match secret {
         Secret::Ping(key) => Some(PingKey::clone(key)),
-        Secret::ReadWrite(_) | Secret::ReadOnly(_) => None,
+        Secret::ReadWrite(_) | Secret::ReadOnly(_) | Secret::Hashed(_) => None,
     };
     let key = keys.filter_map(|key| ping_key(&key.secret)).next();
     Ok(key.zip(Slug::parse(FIRST_SLUG).ok()).map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))

@@ -54,6 +54,7 @@ pub(super) struct KeyRow {
     hint: String,
     made: When,
     used: Option<(When, IpAddr)>,
+    is_unused_since_import: bool,
     /// A ping key itself, which may be shown again.
     text: Option<String>,
 }
@@ -143,6 +144,7 @@ fn row(visit: &Visit, key: &Key) -> KeyRow {
         hint: key.hint.as_ref().into(),
         made: When::of(key.created, &visit.times()),
         used: key.used.map(|used| (When::of(used.at, &visit.times()), used.from)),
+        is_unused_since_import: key.is_unused_since_import(),
         text: if let Secret::Ping(key) = &key.secret { Some(key.as_str().into()) } else { None },
     }
 }

@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use subtle::ConstantTimeEq as _;
+use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::domain::adopted::OldBadge;
 use crate::domain::project::BadgeSecret;
 use crate::wire::route::{BadgePath, Format, Route, SIGNATURE_LENGTH, States};
 
@@ -28,9 +29,12 @@ pub(crate) fn links(base_url: &str, secret: &BadgeSecret, badge_key: &str, tag: 
     ]
 }
 
-/// Whether a signature is that of a tag, or of a whole project.
-pub(crate) fn is_signed(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
-    signature(secret, badge_key, tag).as_bytes().ct_eq(claimed.as_bytes()).into()
+/// Whether a signature is that of a tag, or of a whole project: ours, or that of the server where the project was before.
+pub(crate) fn is_signed(secret: &BadgeSecret, old: Option<&OldBadge>, badge_key: &str, tag: Option<&str>, claimed: &str) -> bool {
+    let is = |signature: String| signature.as_bytes().ct_eq(claimed.as_bytes());
+    let is_ours = is(signature(secret, badge_key, tag));
+    let is_old = old.map_or(Choice::from(0), |old| is(shortened(&old.mac(tag))));
+    (is_ours | is_old).into()
 }
 
 /// The first 8 characters of an HMAC-SHA-256 (RFC 2104) in URL-safe base64.
@@ -40,7 +44,12 @@ fn signature(secret: &BadgeSecret, badge_key: &str, tag: Option<&str>) -> String
         Some(tag) => mac(secret, &[badge_key.as_bytes(), b"/", tag.as_bytes()]),
         None => mac(secret, &[badge_key.as_bytes()]),
     };
-    let mut signature = BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
+    shortened(&mac.finalize().into_bytes())
+}
+
+/// What stands in a URL of such a signature.
+fn shortened(mac: &[u8]) -> String {
+    let mut signature = BASE64_URL_SAFE_NO_PAD.encode(mac);
     signature.truncate(SIGNATURE_LENGTH);
     signature
 }
@@ -58,6 +67,7 @@ pub(super) fn mac(secret: &BadgeSecret, parts: &[&[u8]]) -> Hmac<Sha256> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::adopted::ForeignSecret;
     use proptest::prelude::*;
 
     const SECRET: BadgeSecret = BadgeSecret([7; 32]);
@@ -66,7 +76,7 @@ mod tests {
     fn parse(secret: &BadgeSecret, url: &str) -> Option<(Option<Box<str>>, States, Format)> {
         match Route::parse(url.strip_prefix("http://h")?)? {
             Route::Badge(BadgePath::Tag { badge_key, signature, states, tag, format }) => {
-                is_signed(secret, &badge_key, tag.as_deref(), &signature).then_some((tag, states, format))
+                is_signed(secret, None, &badge_key, tag.as_deref(), &signature).then_some((tag, states, format))
             }
             _ => None,
         }
@@ -115,6 +125,23 @@ mod tests {
             assert_eq!(parse(&SECRET, &format!("http://h/badge/{forged}")), None, "{forged}");
         }
         assert_eq!(parse(&SECRET, &all.replace(".svg", "/*.svg")), None, "a tag named * is not the whole project");
+    }
+
+    #[test]
+    fn a_signature_of_the_server_before_is_known_beside_ours() {
+        let old = |badge_key: &str, secret: &str| OldBadge::of(badge_key, &ForeignSecret::parse(secret).unwrap());
+        let own = old("bk-1", "s3cret");
+        // As django.utils.crypto and hc.lib.badges made them.
+        let signed = [(Some("x"), "Wv_yDCgl"), (None, "KWG_fXEJ"), (Some("ž"), "F4ihuk6A")];
+        for (tag, claimed) in signed {
+            let is = |old: Option<&OldBadge>, tag: Option<&str>, claimed: &str| is_signed(&SECRET, old, "bk-1", tag, claimed);
+            assert!(is(Some(&own), tag, claimed), "{tag:?}");
+            for other in [None, Some(old("bk-2", "s3cret")), Some(old("bk-1", "S3cret"))] {
+                assert!(!is(other.as_ref(), tag, claimed), "{tag:?}");
+            }
+            assert!(!is(Some(&own), Some("y"), claimed) && !is(Some(&own), tag, &claimed[..7]) && !is(Some(&own), tag, ""));
+            assert!(is(Some(&own), tag, &signature(&SECRET, "bk-1", tag)), "ours goes on being known");
+        }
     }
 
     proptest! {

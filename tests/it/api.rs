@@ -31,7 +31,7 @@ pub const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Server {
     /// A request with a key of one's own.
-    async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn keyed(&self, key: &str, method: &str, path: &str, body: &str) -> Answer {
         self.send(method, path, &[("X-Api-Key", key)], body.as_bytes()).await
     }
 

@@ -12,6 +12,7 @@
     reason = "these are tests, helper functions included"
 )]
 
+mod adopted;
 mod api;
 mod backup;
 mod badges;

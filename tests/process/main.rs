@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod adopted;
 mod alerts;
 mod backup;
 #[path = "../it/support/certificates.rs"]

@@ -10,7 +10,7 @@ use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, ChannelName, Key, KeyLabel, KeyUse, Project, ProjectName};
+use crate::domain::project::{Access, Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, Project, ProjectName, Secret};
 
 /// Checks of a project that is gone whose rows are removed in one batch: see [limits](crate::docs::limits).
 const MOST_ORPHANS: usize = 512;
@@ -24,7 +24,7 @@ impl WorkingState {
         let NewProject { uuid, name, check_limit, ping_log_limit, badge_key } = request;
         self.free_name(&name)?;
         let id = ProjectId(self.next_id());
-        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key }))
+        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key, old_badge: None }))
     }
 
     pub(super) fn set_project(
@@ -96,6 +96,26 @@ impl WorkingState {
             let key = Key { used: Some(KeyUse { at, from }), ..Key::clone(key) };
             self.change(Change::Key(Arc::new(key)));
         }
+    }
+
+    /// Nobody else has the hash, unless it was made a key of its own meanwhile.
+    pub(super) fn rehash_key(&mut self, id: KeyId, hash: KeyHash) -> Outcome {
+        if let Some(key) = self.state.key(id)
+            && let Secret::Hashed(_) = key.secret
+            && self.state.key_by_hash(&hash).is_none()
+        {
+            let secret = if key.secret.access() == Access::ReadOnly { Secret::ReadOnly(hash) } else { Secret::ReadWrite(hash) };
+            let key = Key { secret, ..Key::clone(key) };
+            self.change(Change::Key(Arc::new(key)));
+        }
+        Outcome::Done
+    }
+
+    pub(super) fn forget_secrets(&mut self) -> Outcome {
+        if let Some(kept) = self.state.secrets_to_keep() {
+            self.change(Change::Adopted(Arc::new(kept)));
+        }
+        Outcome::Done
     }
 
     pub(super) fn revoke_key(&mut self, id: KeyId) -> Applied {

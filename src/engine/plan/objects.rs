@@ -202,6 +202,7 @@ impl Planner<'_> {
             let same = match &key.secret {
                 Secret::Ping(ping_key) => self.state.ping_key(ping_key),
                 Secret::ReadWrite(hash) | Secret::ReadOnly(hash) => self.state.key_by_hash(hash),
+                Secret::Hashed(hashed) => self.state.hashed_key(hashed),
             };
             let is_same = |one: &Key| same.is_some_and(|same| same.id == one.id);
             let is_elsewhere = same.is_some_and(|same| !there.iter().any(|one| one.id == same.id));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::users::UserChange;
+use crate::domain::adopted::Adopted;
 use crate::domain::alert::{Away, OutboxRow};
 use crate::domain::check::{Check, CheckState};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
@@ -30,7 +31,7 @@ pub enum Change {
     Project(Arc<Project>),
     /// A project is gone. Its keys and channels went before it; its checks are gone with it, their rows are still to be removed.
     ProjectGone(ProjectId),
-    /// A key is new, or was used.
+    /// A key is new, was used, or is recognised by something else.
     Key(Arc<Key>),
     /// A key is gone.
     KeyGone(KeyId),
@@ -52,6 +53,8 @@ pub enum Change {
     Unqueued(DeliveryNumber),
     /// Something has changed of users, their sessions and links.
     User(UserChange),
+    /// These are the secrets of other servers that keys need.
+    Adopted(Arc<Adopted>),
     /// Badge URLs are signed with this secret.
     BadgeSecret(BadgeSecret),
     /// The database is told from every other one by this number.

@@ -162,6 +162,7 @@ fn write(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Result<(), St
             Change::Queued(row) => batch.put_waiting(row)?,
             Change::Unqueued(number) => batch.remove_waiting(*number)?,
             Change::User(change) => write_user(batch, change)?,
+            Change::Adopted(adopted) => batch.set_adopted(adopted)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,
             Change::Instance(instance) => batch.set_instance(*instance)?,
         }

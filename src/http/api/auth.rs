@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::rate::RetryAfter;
 use crate::domain::ids::{KeyId, ProjectId};
-use crate::domain::project::{KeyHash, Secret};
+use crate::domain::project::{Access, KeyHash};
 use crate::http::Door;
 use crate::log_limit::LogLimit;
 use crate::wire::reply::Fault;
@@ -35,22 +35,16 @@ pub(in crate::http) fn identify(door: &Door, key: &[u8], from: impl FnOnce() -> 
     if String::from_utf8_lossy(key).chars().count() != KeyHash::KEY_LENGTH {
         return Err(Fault::MissingKey);
     }
-    // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
-    let hash = KeyHash::of(key);
-    let caller = {
-        let state = door.handle.state();
-        let Some(key) = state.key_by_hash(&hash) else {
-            drop(state);
-            if tracing::enabled!(Level::DEBUG)
-                && let Some(left_out) = WRONG_KEYS.admit(door.handle.now())
-            {
-                tracing::debug!(from = %from(), "an API key that is none was refused{left_out}");
-            }
-            return Err(Fault::WrongKey);
-        };
-        door.handle.note_key_use(key, from);
-        Caller { key: key.id, project: key.project, read_only: !matches!(key.secret, Secret::ReadWrite(_)) }
+    let Some(key) = door.handle.api_key(key) else {
+        if tracing::enabled!(Level::DEBUG)
+            && let Some(left_out) = WRONG_KEYS.admit(door.handle.now())
+        {
+            tracing::debug!(from = %from(), "an API key that is none was refused{left_out}");
+        }
+        return Err(Fault::WrongKey);
     };
+    door.handle.note_key_use(&key, from);
+    let caller = Caller { key: key.id, project: key.project, read_only: key.secret.access() != Access::ReadWrite };
     door.api.limiter.admit(caller.key.0, door.handle.now()).map_err(|RetryAfter(seconds)| Fault::TooManyRequests(seconds))?;
     Ok(caller)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::domain::imported::{ForeignSecret, ImportedKey, ImportedProject, ImportedSecret, ImportedUser, KeyDigest, OldBadge};
+use crate::domain::adopted::{ForeignSecret, HashedKey, KeyDigest, OldBadge};
+use crate::domain::imported::{ImportedKey, ImportedProject, ImportedSecret, ImportedUser};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, PingKey, ProjectName, Secret};
 use crate::domain::user::{Membership, PasswordHash, UserName};
@@ -128,7 +129,7 @@ impl Projects<'_> {
                     ImportedSecret::Hashed { access, digest: KeyDigest(digest) }
                 }
             };
-            let start = if matches!(secret, ImportedSecret::Own(_)) { text } else { prefix(access) };
+            let start = if matches!(secret, ImportedSecret::Own(_)) { text } else { HashedKey::prefix(access == Access::ReadOnly) };
             keys.push(ImportedKey { secret, hint: start.chars().take(Key::HINT_LENGTH).collect() });
             tally.carried(What::ApiKeys, 1);
         }
@@ -157,11 +158,6 @@ fn short(name: &str) -> String {
     let mut chars = name.chars();
     let start: String = chars.by_ref().take(NAME_SHOWN).collect();
     if chars.next().is_some() { start + "…" } else { start }
-}
-
-/// What a hashed key begins with.
-fn prefix(access: Access) -> &'static str {
-    if access == Access::ReadOnly { "hcr_" } else { "hcw_" }
 }
 
 /// Reads a row of the table of users. `projects` are those that come along with what each user may do there, by the user's number.
