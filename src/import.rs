@@ -4,6 +4,7 @@
 //! `source` knows what it reads from; `sqlite`, `copy` and `dumpdata` make `rows` of it. What the rows mean is decided in `healthchecks`
 //! alone. Logs are read one row at a time and not kept.
 
+pub mod api;
 mod copy;
 mod dumpdata;
 pub mod environment;

@@ -138,7 +138,15 @@ impl Outbound {
     /// # Errors
     /// When no answer came.
     pub async fn http(&self, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
-        http::send(&self.0, request, trust).await
+        self.http_up_to(http::MOST_BODY, request, trust).await
+    }
+
+    /// The same with so many bytes of the answer's body at the most.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn http_up_to(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+        http::send(&self.0, request, trust, most_body).await
     }
 
     /// Hands a mail to the mail server.

@@ -1,5 +1,7 @@
 //! `overdue import`: what another program kept is read, and what would become of it is shown.
 
+mod api;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use crate::domain::timezone::Timezone;
 use crate::import::environment::Environment;
 use crate::import::{self, Chosen, ImportError, Logs, Options, Progress, Source};
 use crate::random::Random;
+use api::ApiArgs;
 
 /// How often a second progress is shown.
 const SHOWN_A_SECOND: u8 = 5;
@@ -37,8 +40,8 @@ enum LogsArg {
 #[derive(Args)]
 pub(super) struct HealthchecksArgs {
     /// File to read: a SQLite database (with what lies beside it), a plain pg_dump or a dumpdata; `-` for standard input
-    #[arg(value_name = "SOURCE")]
-    source: PathBuf,
+    #[arg(value_name = "SOURCE", required_unless_present = "api")]
+    source: Option<PathBuf>,
 
     /// Show what would become of everything, and change nothing
     #[arg(long, env = "OVERDUE_DRY_RUN", required = true, value_parser = FalseyValueParser::new())]
@@ -56,9 +59,9 @@ pub(super) struct HealthchecksArgs {
     #[arg(long, env = "OVERDUE_TZ", value_name = "OLD=NEW", value_delimiter = ',', value_parser = zone)]
     tz: Vec<(String, Timezone)>,
 
-    /// Which pings come along: all with their bodies, all without, or none
-    #[arg(long, env = "OVERDUE_LOGS", value_enum, default_value = "all")]
-    logs: LogsArg,
+    /// Which pings come along: all with their bodies, all without, or none [default: all; of an API heads, since each body is a request]
+    #[arg(long, env = "OVERDUE_LOGS", value_enum)]
+    logs: Option<LogsArg>,
 
     /// Bring users along, with their passwords where those can be taken over
     #[arg(long, env = "OVERDUE_USERS", value_parser = FalseyValueParser::new())]
@@ -71,6 +74,9 @@ pub(super) struct HealthchecksArgs {
     /// File with the SECRET_KEY of the old server alone
     #[arg(long, env = "OVERDUE_SECRET_KEY_FILE", value_name = "FILE")]
     secret_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    api: ApiArgs,
 
     #[command(flatten)]
     json: Json,
@@ -112,13 +118,16 @@ impl HealthchecksArgs {
             environment = environment.with_secret(read(path)?.trim_end_matches(['\r', '\n']));
         }
         let logs = match self.logs {
-            LogsArg::All => Logs::All,
-            LogsArg::Heads => Logs::Heads,
-            LogsArg::None => Logs::None,
+            None if self.api.api.is_some() => Logs::Heads,
+            None | Some(LogsArg::All) => Logs::All,
+            Some(LogsArg::Heads) => Logs::Heads,
+            Some(LogsArg::None) => Logs::None,
         };
-        let options = Options { projects: self.project, skip: self.skip, zones: self.tz, logs, users: self.users, environment };
-        let mut source = Source::open(&self.source, &Random::System).map_err(Failure::usage)?;
         let bar = bar();
+        let fetched = self.api.fetched(&self.project, logs, &bar)?;
+        let options = Options { projects: self.project, skip: self.skip, zones: self.tz, logs, users: self.users, environment };
+        let open = |path: PathBuf| Source::open(&path, &Random::System).map_err(Failure::usage);
+        let Some(mut source) = fetched.map(Ok).or_else(|| self.source.map(open)).transpose()? else { return Ok(()) };
         let mut tell = |Progress { logs, done, total }: Progress| {
             bar.set_length(total);
             bar.set_prefix(if logs { "logs" } else { "settings" });

@@ -223,7 +223,7 @@ impl Row {
 }
 
 /// Reads `2026-08-30 12:34:56.123456` in UTC, or the same with `T` and an offset (`Z`, `+00`, `+05:30`).
-fn moment(text: &str) -> Option<Moment> {
+pub(super) fn moment(text: &str) -> Option<Moment> {
     let stamp = text.parse::<Timestamp>().ok();
     let stamp = stamp.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()));
     stamp.map(|stamp| Moment::from_micros(stamp.as_microsecond()))

@@ -1,9 +1,10 @@
 //! A file or standard input that another program's data is read from, twice: what it is follows from its first bytes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::{Visit, copy, dumpdata};
 use crate::random::Random;
@@ -20,6 +21,8 @@ pub enum Form {
     PgDump,
     /// What `manage.py dumpdata` writes.
     Dumpdata,
+    /// What an API shows, kept as a dump would have it.
+    Api,
 }
 
 impl Form {
@@ -29,6 +32,7 @@ impl Form {
             Self::Sqlite => "sqlite",
             Self::PgDump => "pg_dump",
             Self::Dumpdata => "dumpdata",
+            Self::Api => "api",
         }
     }
 
@@ -114,7 +118,7 @@ impl Source {
             #[cfg(feature = "sqlite")]
             Data::Sqlite(database) => database.read(visit),
             Data::Text(form, file) => file.rewind().map_err(|error| error.to_string()).and_then(|()| match form {
-                Form::Dumpdata => dumpdata::read(file, visit),
+                Form::Dumpdata | Form::Api => dumpdata::read(file, visit),
                 Form::PgDump | Form::Sqlite => copy::read(BufReader::with_capacity(1 << 16, file), visit),
             }),
         };
@@ -196,6 +200,47 @@ fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err("it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE '.backup COPY'".into())
+}
+
+/// A file that nobody sees, of objects as `manage.py dumpdata` writes them. Several may write at once.
+pub(super) struct Spool(Mutex<(BufWriter<File>, bool)>);
+
+impl Spool {
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn new(random: &Random) -> Result<Self, String> {
+        let directory = PrivateDirectory::make(random)?;
+        let path = directory.0.join("copy");
+        let file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(Self(Mutex::new((BufWriter::new(file), false))))
+    }
+
+    /// Adds an object.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn put(&self, model: &str, pk: u64, fields: &serde_json::Value) -> Result<(), String> {
+        let (file, begun) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = serde_json::json!({ "model": model, "pk": pk, "fields": fields });
+        let before = if std::mem::replace(begun, true) { ",\n" } else { "[" };
+        write!(file, "{before}{object}").map_err(unwritten)
+    }
+
+    /// All of it as a source of this name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn end(self, name: String) -> Result<Source, String> {
+        let (mut file, _) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        write!(file, "]").map_err(unwritten)?;
+        let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        Ok(Source { name, data: Data::Text(Form::Api, file) })
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "errors are mapped by it")]
+fn unwritten(error: io::Error) -> String {
+    format!("a file below {} cannot be written: {error}", std::env::temp_dir().display())
 }
 
 /// A directory that only we see. It is removed with all that is in it.

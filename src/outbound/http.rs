@@ -24,8 +24,8 @@ use super::pool::{Key, Sender};
 use super::tls::CertificatePin;
 use super::url::Url;
 
-/// Bytes of an answer's body that are read.
-const MOST_BODY: usize = 64 * 1024;
+/// Bytes of an answer's body that are read, unless more are asked for.
+pub(super) const MOST_BODY: usize = 64 * 1024;
 /// Redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
 /// How long a request waits until it is its turn.
@@ -70,7 +70,7 @@ pub struct HttpAnswer {
     pub status: u16,
     /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The first 64 kB of the body.
+    /// The body, as much of it as was to be read: 64 kB unless more were asked for.
     pub body: Vec<u8>,
     /// Whether that is the whole body: it was not longer, did not break off, and came in time.
     pub whole: bool,
@@ -89,7 +89,7 @@ impl fmt::Debug for HttpAnswer {
     }
 }
 
-pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust, most_body: usize) -> Result<HttpAnswer, SendError> {
     let mut url = Url::parse(&request.url)?;
     let mut parts = Parts::new(&request, &url)?;
     let mut permit = turn(inner, &url).await?;
@@ -105,7 +105,7 @@ pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust) -> R
             }
         };
         let Some(next) = followed(&response.0, &url).filter(|_| left > 0) else {
-            return Ok(read(inner, response, &mut end).await);
+            return Ok(read(inner, response, most_body, &mut end).await);
         };
         left -= 1;
         if response.0.status() == 303 {
@@ -240,8 +240,13 @@ fn followed(response: &Response<Incoming>, url: &Url) -> Option<Url> {
     (next.https || !url.https).then_some(next)
 }
 
-/// Reads the body as far as it comes. A connection whose answer was read whole is kept.
-async fn read(inner: &Inner, (response, sender): (Response<Incoming>, Sender), end: &mut Pin<&mut tokio::time::Sleep>) -> HttpAnswer {
+/// Reads the body as far as it comes, up to so many bytes. A connection whose answer was read whole is kept.
+async fn read(
+    inner: &Inner,
+    (response, sender): (Response<Incoming>, Sender),
+    most_body: usize,
+    end: &mut Pin<&mut tokio::time::Sleep>,
+) -> HttpAnswer {
     let (head, mut incoming) = response.into_parts();
     let headers =
         head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
@@ -256,7 +261,7 @@ async fn read(inner: &Inner, (response, sender): (Response<Incoming>, Sender), e
             Some(Err(_)) => return answer,
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
-                let room = MOST_BODY - answer.body.len();
+                let room = most_body - answer.body.len();
                 answer.body.extend(data.iter().take(room));
                 if data.len() > room {
                     return answer;

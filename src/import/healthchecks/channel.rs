@@ -44,9 +44,12 @@ pub(super) fn channel(row: &Row, environment: &Environment) -> Result<Made, Comp
     let text = row.text("value")?;
     let json = serde_json::from_str(text).unwrap_or_default();
     let mut given = Given { kind, text, json, environment, pairs: Vec::new(), is_silent: false };
-    given.read().ok_or_else(|| wrong(&format!("value is not what a channel of kind {} has", kind.name)))?;
+    let is_known = row.has("value");
+    if is_known {
+        given.read().ok_or_else(|| wrong(&format!("value is not what a channel of kind {} has", kind.name)))?;
+    }
     let is_silent = given.is_silent;
-    let settings = match given.settings() {
+    let settings = match given.settings(is_known) {
         Ok(settings) => settings,
         Err(problem) => return Ok(Made::Dropped(format!("{:?}: {problem}", name.as_str()))),
     };
@@ -245,8 +248,9 @@ impl Given<'_> {
         self.put("topic", self.get(&["topic"]).unwrap_or_default())
     }
 
-    /// The settings, if the kind takes them. Where some are missing, others are tried in their place.
-    fn settings(self) -> Result<ImportedSettings, String> {
+    /// The settings, if the kind takes them. Where some are missing, others are tried in their place. Where nothing is known of them, all
+    /// that people are to give is.
+    fn settings(self, is_known: bool) -> Result<ImportedSettings, String> {
         let Self { kind, pairs, .. } = self;
         let has = |key: &str| pairs.iter().any(|(given, _)| given == key);
         let is_needed = |need: &Need| matches!(need, Need::Required | Need::ToDeliver);
@@ -254,6 +258,9 @@ impl Given<'_> {
             kind.fields.iter().filter(|field| is_needed(&field.need) && !has(field.key)).map(|field| field.key).collect();
         if matches!(kind.name, "sms" | "whatsapp") && !has("from") && !has("service") {
             lacks.push("from");
+        }
+        if !is_known && lacks.is_empty() {
+            lacks.extend(kind.example.iter().map(|(key, _)| *key));
         }
         let tried = kind.example.iter().filter(|(key, _)| lacks.contains(key)).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let settings = ChannelSettings::parse(kind, pairs.iter().cloned().chain(tried)).map_err(|error| error.to_string())?;

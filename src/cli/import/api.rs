@@ -1,0 +1,73 @@
+//! The flags of an import that asks the API of another server, and the asking.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::super::Failure;
+use super::read;
+use crate::clock::Clock;
+use crate::domain::project::ProjectName;
+use crate::import::api::{Api, fetch};
+use crate::import::{Chosen, Logs, Source};
+use crate::outbound::{Outbound, OutboundConfig};
+use crate::random::Random;
+
+#[derive(Args)]
+#[command(next_help_heading = "From an API")]
+pub(super) struct ApiArgs {
+    /// Address of a server whose API is read in place of a file, for whoever has none: it tells less. Name the project with --project
+    #[arg(long, env = "OVERDUE_API", value_name = "URL", conflicts_with = "source", requires_all = ["key_file", "project"])]
+    pub(super) api: Option<String>,
+
+    /// File with an API key of the project that may write; it will work here
+    #[arg(long, env = "OVERDUE_KEY_FILE", value_name = "FILE", requires = "api")]
+    key_file: Option<PathBuf>,
+
+    /// File with its read-only API key, which is to work here too
+    #[arg(long, env = "OVERDUE_READ_ONLY_KEY_FILE", value_name = "FILE", requires = "api")]
+    read_only_key_file: Option<PathBuf>,
+
+    /// File with its ping key
+    #[arg(long, env = "OVERDUE_PING_KEY_FILE", value_name = "FILE", requires = "api")]
+    ping_key_file: Option<PathBuf>,
+}
+
+impl ApiArgs {
+    /// Asks the API, if one is given.
+    pub(super) fn fetched(&self, projects: &[Chosen], logs: Logs, bar: &ProgressBar) -> Result<Option<Source>, Failure> {
+        let Some((url, key_file)) = self.api.as_ref().zip(self.key_file.as_ref()) else { return Ok(None) };
+        let project = match projects {
+            [Chosen { old, new: None }] => ProjectName::parse(old).map_err(str::to_owned),
+            _ => Err("--project takes the name that the one project of an API gets here".to_owned()),
+        };
+        let key = |path: &Path| read(path).map(|text| text.trim().to_owned());
+        let api = Api {
+            url: url.clone(),
+            key: key(key_file)?,
+            read_only_key: self.read_only_key_file.as_deref().map(key).transpose()?,
+            ping_key: self.ping_key_file.as_deref().map(key).transpose()?,
+            project: project.map_err(Failure::usage)?,
+            logs,
+        };
+        let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).map_err(Failure::usage)?;
+        let mut is_told = false;
+        let mut tell = |done: u64, total: u64| {
+            if let (Some(most), requests) = api.pace(total)
+                && !std::mem::replace(&mut is_told, true)
+            {
+                let minutes = requests.div_ceil(most.into());
+                let more = if logs == Logs::All { " and one for each body" } else { "" };
+                // Whether or not anybody reads it.
+                let _ = writeln!(io::stderr(), "overdue: {requests} requests{more}, {most} a minute: at least {minutes} min");
+            }
+            bar.set_length(total);
+            bar.set_prefix("checks");
+            bar.set_position(done);
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+        runtime.block_on(fetch(&api, &outbound, &Clock::System, &Random::System, &mut tell)).map(Some).map_err(Failure::usage)
+    }
+}

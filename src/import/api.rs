@@ -1,0 +1,134 @@
+//! The API of another server as a source, for whoever has no file of it: what it shows is kept as a dump would have it, and read like one.
+//!
+//! It shows less than a file: of flips and of the times of checks whole seconds, of channels nothing but their names, no exit statuses.
+
+mod asking;
+mod rows;
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::source::{Source, Spool};
+use super::Logs;
+use crate::clock::Clock;
+use crate::domain::moment::Moment;
+use crate::domain::project::ProjectName;
+use crate::outbound::Outbound;
+use crate::random::Random;
+use asking::Asking;
+use rows::Seen;
+
+/// Checks whose logs are asked for at once: see [limits](crate::docs::limits).
+const AT_ONCE: usize = 8;
+
+/// A project that is read through the API. Its keys are kept here, since nothing else tells them.
+pub struct Api {
+    /// The address of the server.
+    pub url: String,
+    /// A key that may write: only that is shown UUIDs.
+    pub key: String,
+    /// Another key that is to work here.
+    pub read_only_key: Option<String>,
+    /// The ping key, if there is one.
+    pub ping_key: Option<String>,
+    /// What the project is called here. The API does not tell its name.
+    pub project: ProjectName,
+    /// Which pings come along.
+    pub logs: Logs,
+}
+
+impl Api {
+    /// Requests that are sent in a minute at the most, if its server asks for that; and about how many there will be for so many checks.
+    pub fn pace(&self, checks: u64) -> (Option<u32>, u64) {
+        let each = if self.logs == Logs::None { 1 } else { 2 };
+        (asking::per_minute(&self.url), 3 + each * checks)
+    }
+}
+
+/// Asks for all of it. `tell` is told of how many checks everything is there, and how many there are.
+///
+/// # Errors
+/// When the server cannot be reached, refuses something, or answers what cannot be understood; the message says what and where.
+pub async fn fetch(
+    api: &Api,
+    outbound: &Outbound,
+    clock: &Clock,
+    random: &Random,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Source, String> {
+    let asking = Arc::new(Asking::new(api, outbound.clone(), clock.clone())?);
+    let checks = rows::list(&asking.json("checks/").await?, "checks")?;
+    let channels = rows::list(&asking.json("channels/").await?, "channels")?;
+    let badges = asking.json("badges/").await?;
+    let spool = Arc::new(Spool::new(random)?);
+    let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
+    let mut seen: Vec<Seen> = uuids.iter().map(|_| Seen::default()).collect();
+    let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
+    let mut waiting = uuids.into_iter().enumerate();
+    tell(done, total);
+    loop {
+        while tasks.len() < AT_ONCE
+            && let Some((place, uuid)) = waiting.next()
+        {
+            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&spool), place, uuid, api.logs));
+        }
+        let Some(joined) = tasks.join_next().await else { break };
+        let (place, one) = joined.map_err(|error| error.to_string())??;
+        if let Some(seen) = seen.get_mut(place) {
+            *seen = one;
+        }
+        done += 1;
+        tell(done, total);
+    }
+    let limit = seen.iter().map(|seen| seen.pings).max().unwrap_or(0);
+    for (model, fields) in rows::project(api, &badges, limit)? {
+        spool.put(model, 1, &fields)?;
+    }
+    // The order of checks is that of the list, so none may look older than another.
+    let oldest = seen.iter().filter_map(|seen| seen.oldest).min().unwrap_or_else(|| clock.now());
+    for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
+        spool.put("api.check", number(place), &rows::check(check, seen, oldest)?)?;
+    }
+    for (place, channel) in channels.iter().enumerate() {
+        spool.put("api.channel", number(place), &rows::channel(channel, &checks, oldest)?)?;
+    }
+    Arc::into_inner(spool).ok_or("a request is still under way")?.end(api.url.clone())
+}
+
+/// The number that something gets for its place in a list.
+fn number(place: usize) -> u64 {
+    place as u64 + 1
+}
+
+/// Keeps the flips and the pings of a check.
+async fn log(asking: Arc<Asking>, spool: Arc<Spool>, place: usize, check: Uuid, logs: Logs) -> Result<(usize, Seen), String> {
+    let mut seen = Seen::default();
+    let (owner, path) = (number(place), |rest: &str| format!("checks/{check}/{rest}/"));
+    for (at, flip) in rows::flips(&asking.json(&path("flips")).await?)?.into_iter().enumerate() {
+        let fields = rows::flip(owner, &flip, &mut seen)?;
+        spool.put("api.flip", number(at), &fields)?;
+    }
+    if logs == Logs::None {
+        return Ok((place, seen));
+    }
+    for ping in rows::list(&asking.json(&path("pings")).await?, "pings")? {
+        let n = ping.get("n").and_then(Json::as_u64).ok_or("a ping has no number")?;
+        let has_body = ping.get("body_url").is_some_and(Json::is_string);
+        let body = if has_body && logs == Logs::All { asking.body(&format!("checks/{check}/pings/{n}/body")).await? } else { None };
+        spool.put("api.ping", n, &rows::ping(owner, &ping, body, &mut seen)?)?;
+    }
+    Ok((place, seen))
+}
+
+/// A moment as rows have it.
+fn written(at: Moment) -> Json {
+    let mut text = String::new();
+    at.write_micros(&mut text);
+    text.into()
+}
+
+#[cfg(test)]
+mod tests;
