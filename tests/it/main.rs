@@ -26,6 +26,7 @@ mod engine;
 mod faults;
 mod feed;
 mod growth;
+mod import_api;
 mod layouts;
 mod metrics;
 mod notify;
