@@ -88,6 +88,8 @@ async fn keys_of_another_server_open_what_they_opened_there() {
         ],
     );
     let server = Server::start_on(medium, |_| {}).await;
+    let page = format!("/projects/{}/settings/", Uuid::nil());
+    assert_eq!(server.get(&page).await.text().matches("not used since the import").count(), 5);
     let is_new = |id: u64| server.handle.state().key(KeyId(id)).unwrap().is_unused_since_import();
     // At first by their digests, then by their own hashes.
     for round in 0..2 {
@@ -114,6 +116,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
         }
     }
     assert_eq!([4, 5, 6].map(is_new), [true; 3]);
+    assert_eq!(server.get(&page).await.text().matches("not used since the import").count(), 3);
     server.handle.call(Command::RevokeKey(KeyId(2))).await.unwrap().unwrap();
     assert_eq!(server.keyed(WRITES, "GET", "/api/v3/checks/", "").await.status, 401);
     assert_eq!(server.keyed(READS, "GET", "/api/v3/checks/", "").await.status, 200);
