@@ -602,11 +602,15 @@ complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_s
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l project -d 'Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l skip -d 'Leave behind the check of this name, slug or UUID; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l tz -d 'Read one name of a time zone as another, where it is unknown here; may be given several times, with commas in the variable' -r
-complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l logs -d 'Which pings come along: all with their bodies, all without, or none' -r -f -a "all\t''
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l logs -d 'Which pings come along: all with their bodies, all without, or none [default: all; of an API heads, since each body is a request]' -r -f -a "all\t''
 heads\t''
 none\t''"
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l env-file -d 'File with the variables of the old server, as compose files have it: its SECRET_KEY, and tokens that belong to channels here' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l secret-key-file -d 'File with the SECRET_KEY of the old server alone' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l api -d 'Address of a server whose API is read in place of a file, for whoever has none: it tells less. Name the project with --project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l key-file -d 'File with an API key of the project that may write; it will work here' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l read-only-key-file -d 'File with its read-only API key, which is to work here too' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l ping-key-file -d 'File with its ping key' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l dry-run -d 'Show what would become of everything, and change nothing'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l users -d 'Bring users along, with their passwords where those can be taken over'

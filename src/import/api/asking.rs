@@ -162,7 +162,7 @@ impl Asking {
                 Ok(Next::Wait(Duration::from_secs(asked.min(LONGEST_WAIT))))
             }
             401 | 403 => Err(format!("the server refuses the key: {}; it takes one that may write", answer.status)),
-            status @ 300..400 => Err(format!("the server answers {status}, as if it were elsewhere: give the address where it is")),
+            status @ 300..=399 => Err(format!("the server answers {status}, as if it were elsewhere: give the address where it is")),
             status @ 500.. => Ok(Next::Again(format!("the server answers {status}"))),
             status => Err(format!("the server answers {status}")),
         }

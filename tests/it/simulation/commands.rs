@@ -119,6 +119,7 @@ fn admin(dice: &Dice, model: &Model) -> Command {
             let key = KeyId(some_of(dice, model.keys.keys()));
             Command::NoteKeyUses(vec![(key, KeyUse { at: Moment::from_secs(dice.below(20_000) as i64), from })])
         }
+        35 if dice.chance(50) => Command::RehashKey(KeyId(some_of(dice, model.keys.keys())), KeyHash(dice.random().bytes())),
         35..36 => Command::SetBadgeSecret(BadgeSecret(dice.random().bytes())),
         36..38 => Command::SetKey(KeyId(some_of(dice, model.keys.keys())), KeyLabel::parse(dice.pick(&["", "renamed"])).unwrap()),
         38..42 => Command::RevokeKey(KeyId(some_of(dice, model.keys.keys()))),

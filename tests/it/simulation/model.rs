@@ -256,6 +256,8 @@ impl Model {
                 }
                 Ok(Answered::Done)
             }
+            // No key here comes from another server.
+            Command::RehashKey(..) | Command::ForgetSecrets => Ok(Answered::Done),
             Command::SetBadgeSecret(secret) => {
                 self.badge_secret = Some(*secret);
                 Ok(Answered::Done)
