@@ -61,10 +61,10 @@ pub async fn fetch(
 ) -> Result<Source, String> {
     let asking = Arc::new(Asking::new(api, outbound.clone(), clock.clone())?);
     let checks = rows::list(&asking.json("checks/").await?, "checks")?;
+    let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
     let channels = rows::list(&asking.json("channels/").await?, "channels")?;
     let badges = asking.json("badges/").await?;
     let spool = Arc::new(Spool::new(random)?);
-    let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
     let mut seen: Vec<Seen> = uuids.iter().map(|_| Seen::default()).collect();
     let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
     let mut waiting = uuids.into_iter().enumerate();
