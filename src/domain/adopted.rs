@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_key_says_what_it_may_do() {
-        for (text, read_only) in [("hcw_abc", Some(false)), ("hcr_abc", Some(true)), ("hcw", None), ("HCW_abc", None), ("", None), ("xhcw_", None)]
+        for (text, read_only) in
+            [("hcw_abc", Some(false)), ("hcr_abc", Some(true)), ("hcw", None), ("HCW_abc", None), ("", None), ("xhcw_", None)]
         {
             assert_eq!(HashedKey::read_only(text.as_bytes()), read_only, "{text}");
         }

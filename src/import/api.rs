@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::source::{Source, Spool};
 use super::Logs;
+use super::source::{Source, Spool};
 use crate::clock::Clock;
 use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;

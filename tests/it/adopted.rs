@@ -31,7 +31,11 @@ fn secret(text: &str) -> ForeignSecret {
 enum Known {
     ByHash,
     /// By a digest that this secret made, as one that the secret of this number made.
-    ByDigest { made_with: &'static str, number: u8, read_only: bool },
+    ByDigest {
+        made_with: &'static str,
+        number: u8,
+        read_only: bool,
+    },
 }
 
 /// A key as another server kept it.
@@ -88,8 +92,9 @@ async fn keys_of_another_server_open_what_they_opened_there() {
         ],
     );
     let server = Server::start_on(medium, |_| {}).await;
-    let page = format!("/projects/{}/settings/", Uuid::nil());
-    assert_eq!(server.get(&page).await.text().matches("not used since the import").count(), 5);
+    let page = format!("GET /projects/{}/settings/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Uuid::nil());
+    let unused = async || server.raw(page.as_bytes()).await.text().matches("not used since the import").count();
+    assert_eq!(unused().await, 5);
     let is_new = |id: u64| server.handle.state().key(KeyId(id)).unwrap().is_unused_since_import();
     // At first by their digests, then by their own hashes.
     for round in 0..2 {
@@ -116,7 +121,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
         }
     }
     assert_eq!([4, 5, 6].map(is_new), [true; 3]);
-    assert_eq!(server.get(&page).await.text().matches("not used since the import").count(), 3);
+    assert_eq!(unused().await, 3);
     server.handle.call(Command::RevokeKey(KeyId(2))).await.unwrap().unwrap();
     assert_eq!(server.keyed(WRITES, "GET", "/api/v3/checks/", "").await.status, 401);
     assert_eq!(server.keyed(READS, "GET", "/api/v3/checks/", "").await.status, 200);
@@ -127,7 +132,11 @@ async fn keys_of_another_server_open_what_they_opened_there() {
 fn a_secret_goes_when_the_last_key_that_needs_it_was_used_or_revoked() {
     let medium = Medium::memory();
     let (two, three) = ("hcw_2222222222222222222222222222", "hcr_3333333333333333333333333333");
-    fill(&medium, &[SECRET, "another"], &[hashed(WRITES, SECRET, 1, false), hashed(two, "another", 2, false), hashed(three, "another", 2, true)]);
+    fill(
+        &medium,
+        &[SECRET, "another"],
+        &[hashed(WRITES, SECRET, 1, false), hashed(two, "another", 2, false), hashed(three, "another", 2, true)],
+    );
     let mut engine = Engine::open(medium.clone(), Thresholds::default());
     let hour = |engine: &mut Engine| {
         step(engine);
@@ -162,7 +171,11 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             let disk = disk.copy();
             let mut engine = Engine::open(disk.medium(), Thresholds::default());
             step(&mut engine);
-            if power { disk.lose_power(after) } else { disk.fail(Operation::Write, after) }
+            if power {
+                disk.lose_power(after)
+            } else {
+                disk.fail(Operation::Write, after)
+            }
             assert!(opens(&engine, WRITES).is_some(), "whoever asks does not wait for it");
             step(&mut engine);
             let is_written = engine.handle.is_writable();

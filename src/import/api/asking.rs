@@ -105,12 +105,7 @@ impl Asking {
         self.ask(path, LONGEST_BODY, |answer| Ok(Some(answer.body))).await
     }
 
-    async fn ask<T>(
-        &self,
-        path: &str,
-        most: usize,
-        read: impl Fn(HttpAnswer) -> Result<Option<T>, String>,
-    ) -> Result<Option<T>, String> {
+    async fn ask<T>(&self, path: &str, most: usize, read: impl Fn(HttpAnswer) -> Result<Option<T>, String>) -> Result<Option<T>, String> {
         let (mut tries, mut waits, mut pause) = (1, 0, FIRST_PAUSE);
         let told = |problem: String| format!("{}{path}: {problem}", self.base);
         loop {

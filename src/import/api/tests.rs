@@ -113,7 +113,10 @@ fn what_makes_no_sense_is_told() {
         (rows::list(&json!({ "checks": 1 }), "checks").unwrap_err(), "no list of checks"),
         (rows::uuid(&json!({ "unique_key": "x" })).unwrap_err(), "give a key that may write"),
         (rows::project(&api(), &json!({ "badges": {} }), 0).unwrap_err(), "no badge of the whole project"),
-        (rows::flip(1, &json!({ "timestamp": "2024-06-01T12:00:05+00:00", "up": 2 }), &mut Seen::default()).unwrap_err(), "neither up nor down"),
+        (
+            rows::flip(1, &json!({ "timestamp": "2024-06-01T12:00:05+00:00", "up": 2 }), &mut Seen::default()).unwrap_err(),
+            "neither up nor down",
+        ),
         (rows::flip(1, &json!({ "up": 1 }), &mut Seen::default()).unwrap_err(), "has no time"),
         (rows::flips(&json!({})).unwrap_err(), "no list of flips"),
         (read(&shown(json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(), "grace is not a length of time"),
