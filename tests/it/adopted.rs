@@ -172,9 +172,9 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             let mut engine = Engine::open(disk.medium(), Thresholds::default());
             step(&mut engine);
             if power {
-                disk.lose_power(after)
+                disk.lose_power(after);
             } else {
-                disk.fail(Operation::Write, after)
+                disk.fail(Operation::Write, after);
             }
             assert!(opens(&engine, WRITES).is_some(), "whoever asks does not wait for it");
             step(&mut engine);

@@ -18,7 +18,7 @@ fn api() -> Api {
 }
 
 /// A check as the API shows it, with other members.
-fn shown(more: Json) -> Json {
+fn shown(more: &Json) -> Json {
     let mut check = json!({
         "name": "Backup", "slug": "backup", "tags": "prod db", "desc": "nightly", "grace": 600, "n_pings": 3, "status": "grace",
         "started": true, "last_ping": "2024-06-01T12:00:05+00:00", "next_ping": null, "last_duration": 7, "manual_resume": true,
@@ -66,7 +66,7 @@ fn what_the_api_shows_becomes_what_a_file_would() {
         ping(1, "fail", "2024-06-01T11:00:00.500000+00:00"),
     ];
     let flips = json!([{ "timestamp": "2024-06-01T12:00:05+00:00", "up": 1 }, { "timestamp": "2024-06-01T11:00:00+00:00", "up": 0 }]);
-    let imported = read(&shown(json!({})), &flips, &pings).unwrap();
+    let imported = read(&shown(&json!({})), &flips, &pings).unwrap();
     let project = &imported.projects[0];
     assert_eq!((project.name.as_str(), &*project.badge_key, project.old_badge), ("Home", "bk-1", None));
     assert_eq!(project.keys[0].secret, ImportedSecret::Own(Secret::ReadWrite(KeyHash::of(KEY.as_bytes()))));
@@ -88,12 +88,12 @@ fn what_the_api_shows_becomes_what_a_file_would() {
 #[test]
 fn schedules_are_of_the_kind_that_they_are() {
     for (schedule, tz) in [("30 3 * * *", "Europe/Riga"), ("Mon..Fri *-*-* 10:00", "UTC")] {
-        let check = shown(json!({ "schedule": schedule, "tz": tz, "timeout": null, "started": false }));
+        let check = shown(&json!({ "schedule": schedule, "tz": tz, "timeout": null, "started": false }));
         let imported = read(&check, &json!([]), &[]).unwrap();
         let settings = &imported.projects[0].checks[0].settings;
         assert_eq!((settings.schedule.as_ref().map(|own| own.text()), settings.tz.name()), (Some(schedule), tz));
     }
-    let wrong = read(&shown(json!({ "schedule": "61 * * * *" })), &json!([]), &[]).unwrap_err();
+    let wrong = read(&shown(&json!({ "schedule": "61 * * * *" })), &json!([]), &[]).unwrap_err();
     assert!(wrong.contains("schedule: ") && wrong.contains("\"Backup\""), "{wrong}");
 }
 
@@ -119,7 +119,7 @@ fn what_makes_no_sense_is_told() {
         ),
         (rows::flip(1, &json!({ "up": 1 }), &mut Seen::default()).unwrap_err(), "has no time"),
         (rows::flips(&json!({})).unwrap_err(), "no list of flips"),
-        (read(&shown(json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(), "grace is not a length of time"),
+        (read(&shown(&json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(), "grace is not a length of time"),
     ] {
         assert!(wrong.contains(part), "{wrong}");
     }
