@@ -1,6 +1,7 @@
 //! How pings get to a server that may be away: tried again after growing pauses, and kept in a directory until it is back.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -8,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::report::Report;
 use super::say;
-use super::spool::{Name, Spool};
+use super::spool::{Fate, Kept, Name, Spool};
 use crate::clock::Clock;
 use crate::outbound::{HttpRequest, Outbound, Redirects, Stage, Trust, place_of};
 use crate::random::Random;
@@ -113,8 +114,8 @@ impl Delivery {
         let Some(spool) = &self.spool else { return self.tell_at_once(&report).await };
         let (ended, unique, written) = (self.clock.now(), self.random.uuid(), report.clone());
         // Before anything is tried: from here on it is not lost, whatever happens to this process.
-        let name = match blocking(spool, move |spool| spool.put(&written, ended, unique)).await {
-            Some(Ok(name)) => name,
+        let kept = match blocking(spool, move |spool| spool.put(&written, ended, unique)).await {
+            Some(Ok(kept)) => kept,
             Some(Err(error)) => {
                 say(&format!("no ping can be kept in {}: {error}", spool.directory().display()));
                 return self.tell_at_once(&report).await;
@@ -122,26 +123,31 @@ impl Delivery {
             None => return self.tell_at_once(&report).await,
         };
         let mut why = None;
-        let delivered = async {
-            let mut pause = FIRST_PAUSE;
-            loop {
-                if let Some(told) = self.deliver_waiting_until(Some(&name), &mut why).await {
-                    return told;
-                }
-                let sent = name.clone();
-                if blocking(spool, move |spool| !spool.has(&sent)).await == Some(true) {
-                    // By another run.
-                    return Told::Taken;
-                }
-                sleep(self.varied(pause)).await;
-                if why.is_some() {
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        };
-        match timeout(self.within, delivered).await {
+        match timeout(self.within, self.deliver_kept(spool, kept, &mut why)).await {
             Ok(told) => told,
             Err(_) => Told::Waits(why.unwrap_or_else(|| "another run is still sending what waits".into())),
+        }
+    }
+
+    /// Tries, with all that waits, until it is known what has become of a ping.
+    async fn deliver_kept(&self, spool: &Spool, kept: Kept, why: &mut Option<String>) -> Told {
+        let kept = Arc::new(kept);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(told) = self.deliver_waiting_until(Some(&kept.name), why).await {
+                return told;
+            }
+            let asked = Arc::clone(&kept);
+            match blocking(spool, move |spool| spool.fate(&asked)).await {
+                // By another run.
+                Some(Fate::Sent) => return Told::Taken,
+                Some(Fate::Dropped) => return Told::Lost("the spool is full, and newer pings took its place".into()),
+                Some(Fate::Waits) | None => {}
+            }
+            sleep(self.varied(pause)).await;
+            if why.is_some() {
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 

@@ -45,6 +45,23 @@ impl Name {
     }
 }
 
+/// A ping that was written down, for whoever waits until it is sent.
+pub(super) struct Kept {
+    pub(super) name: Name,
+    /// Its file, open for as long as somebody wants to know its fate.
+    file: File,
+}
+
+/// What has become of a ping that was written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Waits,
+    /// It was removed: a run has sent it, or told that nobody takes it.
+    Sent,
+    /// There was no room for it. A run that had begun to send it may have gone on.
+    Dropped,
+}
+
 impl Spool {
     /// A directory that may not be there yet.
     pub fn new(directory: PathBuf) -> Self {
@@ -60,8 +77,18 @@ impl Spool {
         self.0.join(format!("{}.{kind}", name.0))
     }
 
-    /// Writes a ping down. It is on disk when this returns.
-    pub(super) fn put(&self, report: &Report, ended: Moment, unique: Uuid) -> io::Result<Name> {
+    /// Writes a ping down. It is on disk when this returns; after an error nothing is left of it.
+    pub(super) fn put(&self, report: &Report, ended: Moment, unique: Uuid) -> io::Result<Kept> {
+        self.put_and_sync(report, ended, unique, |directory| File::open(directory)?.sync_all())
+    }
+
+    fn put_and_sync(
+        &self,
+        report: &Report,
+        ended: Moment,
+        unique: Uuid,
+        sync: impl Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<Kept> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         if self.0.metadata()?.mode() & 0o022 != 0 {
             return Err(io::Error::other("others can write to it; run chmod go-w on it"));
@@ -75,21 +102,26 @@ impl Spool {
             let _ = std::fs::remove_file(&unfinished);
             return Err(error);
         }
-        File::open(&self.0)?.sync_all()?;
-        self.make_room(ended)?;
-        Ok(name)
+        if let Err(error) = sync(&self.0) {
+            // Whoever is told of the error sends the ping at once: the next run is not to send it again.
+            self.remove(&name);
+            return Err(error);
+        }
+        // The ping is kept, whether or not there is room for it now. The next one tries again.
+        let _ = self.make_room(&name, ended);
+        Ok(Kept { name, file })
     }
 
-    /// Drops what is too much, and what was never written whole.
-    fn make_room(&self, now: Moment) -> io::Result<()> {
-        let (mut files, mut bytes) = (0, 0);
-        for name in self.names(WAITS)?.iter().rev() {
-            let path = self.path(name, WAITS);
+    /// Drops what is too much besides the newcomer, and what was never written whole.
+    fn make_room(&self, newcomer: &Name, now: Moment) -> io::Result<()> {
+        let length = |name: &Name| self.path(name, WAITS).metadata().map_or(0, |file| file.len());
+        let (mut files, mut bytes) = (1, length(newcomer));
+        // Set back, the clock makes the newcomer the oldest by its name.
+        for name in self.names(WAITS)?.iter().rev().filter(|name| *name != newcomer) {
             files += 1;
-            bytes += path.metadata().map_or(0, |file| file.len());
+            bytes += length(name);
             if files > MOST_FILES || bytes > MOST_BYTES {
-                // Another run may have sent it or dropped it.
-                let _ = std::fs::remove_file(path);
+                self.drop_unsent(name);
             }
         }
         for name in self.names(UNFINISHED)? {
@@ -98,6 +130,14 @@ impl Spool {
             }
         }
         Ok(())
+    }
+
+    /// Empties a file and removes it. That it is empty is how the run that waits for it knows it from one that was sent.
+    fn drop_unsent(&self, name: &Name) {
+        let path = self.path(name, WAITS);
+        // Another run may have sent it or dropped it, so that it is gone.
+        let _ = OpenOptions::new().write(true).truncate(true).open(&path);
+        let _ = std::fs::remove_file(path);
     }
 
     /// What waits, the oldest first.
@@ -115,9 +155,13 @@ impl Spool {
         Ok(names)
     }
 
-    /// Whether it still waits.
-    pub(super) fn has(&self, name: &Name) -> bool {
-        self.path(name, WAITS).exists()
+    /// What has become of a ping.
+    pub(super) fn fate(&self, kept: &Kept) -> Fate {
+        if self.path(&kept.name, WAITS).exists() {
+            return Fate::Waits;
+        }
+        let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
+        if is_empty { Fate::Dropped } else { Fate::Sent }
     }
 
     /// The ping of this name; `None` for one that is gone, or that nobody here has written.
@@ -177,7 +221,7 @@ mod tests {
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(spool.0.clone()), mode(spool.path(&names[0], WAITS))), (0o700, 0o600));
         spool.remove(&names[0]);
-        assert!(!spool.has(&names[0]) && spool.has(&names[1]) && spool.read(&names[0]).is_none());
+        assert!(spool.read(&names[0]).is_none() && spool.read(&names[1]).is_some());
     }
 
     #[test]
@@ -199,6 +243,29 @@ mod tests {
             put(MOST_FILES + number, 10_000_000).unwrap();
         }
         assert_eq!(bodies(&spool), [10_000_000; 3]);
+    }
+
+    #[test]
+    fn a_ping_that_was_dropped_is_known_from_one_that_was_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"));
+        let put = |secs: i64| spool.put(&report("http://a/u", &vec![b'x'; 10_000_000]), Moment::from_secs(secs), Uuid::nil()).unwrap();
+        let [first, second, third] = [1, 2, 3].map(put);
+        spool.remove(&second.name);
+        assert_eq!([&first, &second, &third].map(|kept| spool.fate(kept)), [Fate::Waits, Fate::Sent, Fate::Waits]);
+        put(4);
+        // The clock was set back: by its name this one is the oldest.
+        let newest = put(0);
+        assert_eq!([&first, &third, &newest].map(|kept| spool.fate(kept)), [Fate::Dropped, Fate::Waits, Fate::Waits]);
+    }
+
+    #[test]
+    fn what_could_not_be_kept_leaves_nothing_to_be_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"));
+        let unsynced = |_: &Path| Err(io::Error::from(io::ErrorKind::InvalidInput));
+        let refused = spool.put_and_sync(&report("http://a/u", b""), Moment::default(), Uuid::nil(), unsynced);
+        assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting().unwrap().is_empty());
     }
 
     #[test]
