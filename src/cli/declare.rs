@@ -1,6 +1,6 @@
 //! `overdue export`, `overdue diff`, `overdue apply` and `overdue schema`: configuration as files.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -70,10 +70,33 @@ impl ExportArgs {
             let mut out = io::stdout().lock();
             return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::unwritten);
         }
-        let written = |error: io::Error| Failure::other(format!("cannot write {}: {error}", self.file.display()));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.file).map_err(written)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(written)
+        write_for_owner(&self.file, text.as_bytes()).map_err(|error| Failure::other(format!("cannot write {}: {error}", self.file.display())))
     }
+}
+
+/// Writes a file that only its owner can read, whoever could read the one that is there. That one stays until the new one is whole. What is
+/// no file, such as a pipe, is written into.
+fn write_for_owner(path: &Path, content: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return OpenOptions::new().write(true).open(path)?.write_all(content);
+    }
+    // A link stays, and leads to the new file.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let mut partial = path.clone().into_os_string();
+    partial.push(".partial");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let left = partial.display();
+            io::Error::other(format!("{left} is there: it is being written now, or was left behind; remove it then"))
+        }
+        _ => error,
+    })?;
+    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        // What is left of it would be in the way of the next one.
+        let _ = fs::remove_file(&partial);
+    }
+    written
 }
 
 #[derive(Args)]
@@ -199,5 +222,43 @@ pub(super) fn schema() -> Result<(), Failure> {
     match table::lines(&[text]) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         shown => shown.map_err(Failure::unwritten),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn what_is_written_is_for_its_owner_alone_whatever_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link, partial] = ["all.toml", "link.toml", "all.toml.partial"].map(|name| directory.path().join(name));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fs::write(&file, "old, and longer").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        symlink(&file, &link).unwrap();
+        write_for_owner(&link, b"new").unwrap();
+        assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file), fs::read_link(&link).unwrap()), (&b"new"[..], 0o600, file.clone()));
+        // Whatever goes wrong, the file that is there stays whole.
+        fs::write(&partial, "").unwrap();
+        let refused = write_for_owner(&file, b"newer").unwrap_err().to_string();
+        assert!(refused.contains("all.toml.partial is there"), "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        fs::remove_file(&partial).unwrap();
+        write_for_owner(&file, b"newer").unwrap();
+        assert_eq!((fs::read(&file).unwrap().as_slice(), partial.exists()), (&b"newer"[..], false));
+    }
+
+    #[test]
+    fn a_pipe_is_written_into() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        write_for_owner(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"new").unwrap();
+        drop(writer);
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "new");
     }
 }
