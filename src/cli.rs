@@ -186,8 +186,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(status) => status,
         Err(Failure { status, message, lines }) => {
             let said = if lines { "" } else { "overdue: " };
+            let message: Vec<_> = message.trim_end_matches('\n').split('\n').map(table::clean).collect();
             // With nobody left to tell, the exit status has to do.
-            let _ = writeln!(io::stderr(), "{said}{}", message.trim_end_matches('\n'));
+            let _ = writeln!(io::stderr(), "{said}{}", message.join("\n"));
             ExitCode::from(status)
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::table::clean;
 use crate::admin::declared::{ChangeRow, FieldRow};
 
 /// Whether something is only looked at.
@@ -24,11 +25,6 @@ fn sign(op: &str) -> (char, &'static str, [&'static str; 2]) {
 
 /// The operations in the order in which they are counted.
 const OPS: [&str; 5] = ["change", "add", "adopt", "delete", "leave"];
-
-/// Text that a terminal takes as text.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
 
 /// Lines for people.
 pub(super) fn lines(rows: &[ChangeRow], tense: Tense, colours: bool) -> Vec<String> {

@@ -61,7 +61,7 @@ impl ExportArgs {
             Format::Toml => declare::toml(&objects, declare::HEAD),
             Format::Json => {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
-                    let _ = writeln!(io::stderr(), "overdue: {comment}");
+                    let _ = writeln!(io::stderr(), "overdue: {}", table::clean(comment));
                 }
                 serde_json::to_string_pretty(&declare::json(&objects)).map_err(Failure::other)? + "\n"
             }

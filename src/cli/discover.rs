@@ -12,7 +12,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::shared::Json;
-use super::{Failure, table};
+use super::table::{self, clean};
+use super::Failure;
 use crate::clock::Clock;
 use crate::declare;
 use crate::discover::{self, Crontab, Discovered, Edit, Maker, Proposal, Reporter, Whose};
@@ -105,7 +106,8 @@ impl DiscoverArgs {
         let places = self.places(&mut maker)?;
         for skipped in places.iter().flat_map(|place| &place.found.skipped) {
             let kind = if skipped.by_hand { "by hand" } else { "left out" };
-            let _ = writeln!(io::stderr(), "overdue: {kind}: {}: {}: {}", skipped.place, skipped.reason, clean(&skipped.job));
+            let said = format!("{kind}: {}: {}: {}", skipped.place, skipped.reason, skipped.job);
+            let _ = writeln!(io::stderr(), "overdue: {}", clean(&said));
         }
         if let Some(directory) = &self.write {
             return self.write(directory, &places);
@@ -143,9 +145,11 @@ impl DiscoverArgs {
     fn toml(&self, places: &[Place]) -> String {
         let objects = places.iter().flat_map(|place| &place.found.proposals).map(|proposal| {
             let comments = match &proposal.edit {
-                Edit::Line(_, line) => vec![format!("{} becomes:", proposal.place), clean(line)],
+                Edit::Line(_, line) => vec![format!("{} becomes:", proposal.place), line.clone()],
                 Edit::DropIn { path, .. } => vec![format!("{}: {path} makes it report", proposal.place)],
             };
+            // A comment of TOML takes what a terminal takes.
+            let comments = comments.iter().map(|comment| clean(comment)).collect();
             let Proposal { slug, uuid, settings, .. } = proposal;
             let name = Name::parse(slug.as_str()).unwrap_or_default();
             let settings = Settings { slug: slug.clone(), name, ..settings.clone() };
@@ -215,9 +219,4 @@ fn list(places: &[Place]) -> serde_json::Value {
         "checks": places.iter().flat_map(|place| &place.found.proposals).map(proposal).collect::<Vec<_>>(),
         "skipped": places.iter().flat_map(|place| &place.found.skipped).map(skipped).collect::<Vec<_>>(),
     })
-}
-
-/// A line that a terminal and a comment take as text.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

@@ -139,7 +139,11 @@ impl HealthchecksArgs {
             ImportError::Source(problem) => Failure::usage(problem),
             ImportError::Rows { .. } => Failure::lines(1, error.to_string()),
         })?;
-        let lines = if self.json.json { vec![serde_json::to_string(&report).map_err(Failure::other)?] } else { report.lines() };
+        let lines = if self.json.json {
+            vec![serde_json::to_string(&report).map_err(Failure::other)?]
+        } else {
+            report.lines().iter().map(|line| table::clean(line)).collect()
+        };
         match table::lines(&lines) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             shown => shown.map_err(Failure::unwritten),

@@ -4,6 +4,15 @@ use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 
+use crate::channel::render::clean::turns_text;
+
+/// What a terminal takes as text, on one line: names, user agents and errors are those of strangers, and a terminal obeys control characters.
+/// Tabs stay.
+pub(super) fn clean(text: &str) -> String {
+    let obeys = |c: char| (c.is_control() && c != '\t') || turns_text(c) || matches!(c, '\u{2028}' | '\u{2029}');
+    text.chars().map(|c| if obeys(c) { '\u{fffd}' } else { c }).collect()
+}
+
 /// Writes the lines to standard output.
 pub(super) fn lines(lines: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -13,7 +22,7 @@ pub(super) fn lines(lines: &[String]) -> io::Result<()> {
 
 /// Shows what was made, on a line of its own. Whoever asked has to see it, so a closed pipe is an error.
 pub(super) fn made(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
-    lines(&[if json { serde_json::to_string(row)? } else { text.to_owned() }])
+    lines(&[if json { serde_json::to_string(row)? } else { clean(text) }])
 }
 
 /// Shows all fields of the one row: as a JSON object, or as a table.
@@ -50,9 +59,9 @@ fn piped(shown: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Columns as wide as their widest cell, those without anything in them left out.
+/// Columns as wide as their widest cell, those without anything in them left out. Cells are cleaned.
 pub(super) fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<String> {
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = rows.map(|row| row.map(|cell| clean(&cell))).collect();
     let widths = |column: usize| rows.iter().filter_map(move |row| row.get(column)).map(|cell| cell.chars().count());
     let columns: Vec<_> = (0..N).map(|column| widths(column).max().unwrap_or(1)).collect();
     let line = |cells: Vec<&str>| {
@@ -73,5 +82,19 @@ mod tests {
         let rows = [["Žofie ☎", "", "1"], ["b", "", "22"]].map(|row| row.map(String::from));
         assert_eq!(table(&["NAME", "KEY", "N"], rows.into_iter()), ["NAME     N", "Žofie ☎  1", "b        22"]);
         assert_eq!(table(&["NAME", "N"], std::iter::empty()), ["NAME  N"]);
+    }
+
+    #[test]
+    fn a_cell_is_one_line_that_a_terminal_does_not_obey() {
+        for (text, shown) in [
+            ("\u{1b}]0;title\u{7}x", "�]0;title�x"),
+            ("\u{9b}2J", "�2J"),
+            ("a\r\nb\u{2028}c\u{7f}", "a��b�c�"),
+            ("x\u{202e}gpj.exe\u{2066}", "x�gpj.exe�"),
+            ("a\tb ž☎", "a\tb ž☎"),
+        ] {
+            assert_eq!(clean(text), shown, "{text:?}");
+        }
+        assert_eq!(table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])), ["NAME", "a�b  up"]);
     }
 }

@@ -174,7 +174,7 @@ impl Report {
         Self { source, newest, counts: tally.0, incomplete, late, serve_flags, advice }
     }
 
-    /// The report for people.
+    /// The report for people. Names in it are those of others: it is cleaned where it goes to a terminal.
     pub fn lines(&self) -> Vec<String> {
         let heading = [String::new(), "source".into(), "carried".into(), "changed".into(), "dropped".into()];
         let mut rows = vec![(heading, Vec::new())];
@@ -206,9 +206,7 @@ impl Report {
             lines.extend(notes.iter().skip(1).map(|note| format!("{indent}  {note}")));
         }
         lines.extend(self.remarks());
-        // Names are those of others, and this goes to a terminal.
-        let clean = |line: String| line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        lines.into_iter().map(clean).collect()
+        lines
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Text of strangers made fit to stand in a message: no control characters, no colours of a terminal, nothing that turns the rest around.
 
 /// Characters that change the direction of what follows, up to a mark that may never come.
-fn turns_text(c: char) -> bool {
+pub fn turns_text(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
