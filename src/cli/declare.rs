@@ -70,7 +70,8 @@ impl ExportArgs {
             let mut out = io::stdout().lock();
             return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::unwritten);
         }
-        write_for_owner(&self.file, text.as_bytes()).map_err(|error| Failure::other(format!("cannot write {}: {error}", self.file.display())))
+        write_for_owner(&self.file, text.as_bytes())
+            .map_err(|error| Failure::other(format!("cannot write {}: {error}", self.file.display())))
     }
 }
 

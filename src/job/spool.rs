@@ -82,13 +82,7 @@ impl Spool {
         self.put_and_sync(report, ended, unique, |directory| File::open(directory)?.sync_all())
     }
 
-    fn put_and_sync(
-        &self,
-        report: &Report,
-        ended: Moment,
-        unique: Uuid,
-        sync: impl Fn(&Path) -> io::Result<()>,
-    ) -> io::Result<Kept> {
+    fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<Kept> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         if self.0.metadata()?.mode() & 0o022 != 0 {
             return Err(io::Error::other("others can write to it; run chmod go-w on it"));
