@@ -75,15 +75,25 @@ impl Dialler {
         let Some(proxy) = self.proxies.of(url)? else {
             return Ok((self.connect(&url.place, trust).await?, None));
         };
-        // The proxy looks up names itself, so only an address can be judged here.
-        if let Host::Address(address) = url.place.host {
-            self.permitted(&url.place.host, vec![address], trust)?;
-        }
+        self.judge_for_proxy(&url.place.host, trust).await?;
         let stream = self.connect(proxy.place(), Trust::Operator).await.map_err(|error| proxy.told(&error))?;
         match proxy {
             Proxy::Http { authorization, .. } if !url.https => Ok((stream, Some(Forwarder { authorization }))),
             _ => Ok((proxy.tunnel(stream, &url.place).await?, None)),
         }
+    }
+
+    /// Refuses a host that may not be reached, as far as that is known here: a proxy looks up names itself. What it would take for its own
+    /// machine is refused as this machine is, since it may be this one.
+    async fn judge_for_proxy(&self, host: &Host, trust: Trust) -> Result<(), SendError> {
+        if host.is_number() && trust == Trust::Api {
+            let why = format!("{host} is a number that a proxy may take for any address: write it as four numbers with dots between them");
+            return Err(SendError::new(Stage::Refused, why));
+        }
+        if matches!(host, Host::Address(_)) || host.is_loopback() {
+            self.permitted(host, self.names.addresses(host).await?, trust)?;
+        }
+        Ok(())
     }
 
     /// A connection to a place, by way of no proxy.

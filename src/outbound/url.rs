@@ -45,6 +45,19 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Whether it is a name that programs take for an address of IPv4 in another form, such as `127.1`, `2130706433` or `0x7f000001`: its last
+    /// label is a number (WHATWG URL, "ends in a number").
+    pub(super) fn is_number(&self) -> bool {
+        let Self::Name(name) = self else { return false };
+        let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+        last.strip_prefix("0x").map_or_else(
+            || last.bytes().all(|digit| digit.is_ascii_digit()),
+            |digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        )
+    }
+}
+
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -161,6 +174,17 @@ mod tests {
 
     fn shown(url: &Url) -> String {
         format!("{} {} {} {}", url.origin(), url.place, url.path, url.authorization.as_deref().unwrap_or("-"))
+    }
+
+    #[test]
+    fn numbers_are_known_from_names() {
+        let is_number = |text: &str| Host::parse(text).unwrap().is_number();
+        for number in ["127.1", "2130706433", "0x7f000001", "0X7F.1", "127.0.0.0x1", "a.0", "017700000001", "0x", "1."] {
+            assert!(is_number(number), "{number}");
+        }
+        for name in ["127.0.0.1", "[::1]", "h", "h.test", "1.h", "0x7g", "0x7f.example", "x1", "1-1", "a0x1"] {
+            assert!(!is_number(name), "{name}");
+        }
     }
 
     #[test]

@@ -100,11 +100,22 @@ async fn http_is_passed_on_by_its_whole_url() {
 async fn an_address_is_judged_before_the_proxy_is_asked() {
     let receiver = Receiver::start([Act::status(200)]).await;
     let outbound = outbound(through(&format!("http://{}", receiver.address)));
-    for url in ["http://127.0.0.1/", "http://[::ffff:169.254.169.254]/"] {
+    for url in [
+        "http://127.0.0.1/",
+        "http://[::ffff:169.254.169.254]/",
+        // Names of the proxy's own machine, which may be this one.
+        "http://localhost/",
+        "http://a.LOCALHOST./",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+    ] {
         assert_eq!(outbound.http(post(url, "x"), Trust::Api).await.unwrap_err().stage, Stage::Refused);
     }
     assert!(receiver.seen().is_empty());
-    send(&outbound, "http://127.0.0.1/").await.unwrap();
+    for url in ["http://127.0.0.1/", "http://localhost/", "http://127.1/"] {
+        send(&outbound, url).await.unwrap();
+    }
 }
 
 #[tokio::test]
