@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 /// Bytes of a body that a page shows until it is asked for all: see [limits](crate::docs::limits).
 pub(crate) const SHOWN_BYTES: usize = 20_000;
+/// Bytes that it shows then: see [limits](crate::docs::limits). Written out, a character takes several times what it was.
+pub(crate) const MOST_SHOWN_BYTES: usize = 1 << 20;
 /// Characters of a line beyond which it is folded: see [limits](crate::docs::limits).
 const LONGEST_LINE: usize = 2_000;
 /// Stands at the end of a line that was folded.

@@ -11,7 +11,7 @@ use crate::mail::Searchable;
 use crate::web::answer::{Done, Html};
 use crate::web::error::Trouble;
 use crate::web::frame::Frame;
-use crate::web::hostile::{self, Escapes, SHOWN_BYTES, Shown};
+use crate::web::hostile::{self, Escapes, MOST_SHOWN_BYTES, SHOWN_BYTES, Shown};
 use crate::web::route::Page;
 use crate::web::visit::Visit;
 
@@ -39,8 +39,8 @@ struct Content {
     /// Of a mail: whether its source is shown, and where the other is.
     source: Option<(bool, String)>,
     shown: Shown,
-    /// Where all of it is shown.
-    all: String,
+    /// Where more of it is shown, and how much; `None`: nowhere.
+    more: Option<(String, String)>,
     /// Where escape sequences are shown.
     escapes: String,
 }
@@ -92,7 +92,7 @@ fn content(visit: &Visit, check: &Check, ping: &Ping, body: &[u8]) -> Content {
     let has = |name: &str| visit.query.get(name) == "1";
     let (all, shows_escapes, source) = (has("all"), has("escapes"), has("source"));
     let escapes = if shows_escapes { Escapes::Shown } else { Escapes::TakenOut };
-    let most = if all { usize::MAX } else { SHOWN_BYTES };
+    let most = if all { MOST_SHOWN_BYTES } else { SHOWN_BYTES };
     let at = |all: bool, escapes: bool, source: bool| {
         let set = [("all", all), ("escapes", escapes), ("source", source)];
         let set: Vec<_> = set.iter().filter(|(_, on)| *on).map(|(name, _)| format!("{name}=1")).collect();
@@ -100,17 +100,15 @@ fn content(visit: &Visit, check: &Check, ping: &Ping, body: &[u8]) -> Content {
     };
     let mail = (ping.origin.scheme == Scheme::Email).then(|| Searchable::of(body));
     let subject = mail.as_ref().map(|mail| hostile::line(&mail.subject));
-    let shown = match mail {
-        Some(mail) if !source => hostile::shown(mail.text.as_bytes(), most, escapes),
-        _ => hostile::shown(body, most, escapes),
-    };
+    let text = mail.as_ref().filter(|_| !source).map_or(body, |mail| mail.text.as_bytes());
+    let all_of_it = if text.len() > MOST_SHOWN_BYTES { format!("the first {}", size(MOST_SHOWN_BYTES as u64)) } else { "all".into() };
     Content {
         size: size(body.len() as u64),
         download: visit.link(&Page::Body(check.uuid, ping.n)),
         source: subject.is_some().then(|| (source, at(false, shows_escapes, !source))),
         subject,
-        shown,
-        all: at(true, shows_escapes, source),
+        shown: hostile::shown(text, most, escapes),
+        more: (!all).then(|| (at(true, shows_escapes, source), format!("Show {all_of_it}"))),
         escapes: at(all, true, source),
     }
 }

@@ -396,3 +396,24 @@ async fn words_are_tried_on_the_last_pings_while_they_are_typed() {
     assert!(words(&page.see("edit/").await).contains("Of the last 4 pings that they are searched for in: 2 success, 2 ignored."));
     page.server.stop().await;
 }
+
+#[tokio::test]
+async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
+    let server = Server::start_storing(2 << 20).await;
+    let uuid = server.check(json!({ "name": "long" })).await["uuid"].as_str().unwrap().to_owned();
+    let page = Page { server, uuid };
+    let long = "\u{ad}".repeat(600_000);
+    page.ping("", long.as_bytes()).await;
+    let html = page.see("pings/1/").await;
+    assert!(html.contains("?all=1\">Show the first 1.0 MB</a>"), "{html}");
+    // Two bytes each, and eight when they are written out.
+    let html = page.see("pings/1/?all=1&escapes=1").await;
+    assert_eq!(html.matches("[U+00AD]").count(), 1 << 19);
+    assert!(!html.contains(">Show ") && html.contains("The download has all of it."));
+    assert_eq!(browse(&page.server, "GET", &page.path("pings/1/body/"), &[]).await.body, long.as_bytes());
+    page.ping("", "x".repeat(30_000).as_bytes()).await;
+    assert!(page.see("pings/2/").await.contains("?all=1\">Show all</a>"));
+    let html = page.see("pings/2/?all=1").await;
+    assert!(!html.contains(">Show ") && !html.contains("The download has all"));
+    page.server.stop().await;
+}
