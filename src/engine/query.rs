@@ -37,10 +37,19 @@ impl Handle {
         self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
     }
 
+    /// Ping `n`. `None`: no such ping within the log limit.
+    pub fn ping(&self, check: &Check, n: u64) -> Result<Option<Ping>, StoreError> {
+        let state = &check.state;
+        if !self.is_logged(check, n) {
+            return Ok(None);
+        }
+        self.read(check, "pings", |snapshot| snapshot.ping_of(check.id, state.n_pings, state.last_arrival, n))
+    }
+
     /// The body of ping `n`. `None`: no such ping within the log limit, or it had none.
     pub fn body(&self, check: &Check, n: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let state = &check.state;
-        if n > state.n_pings || n + self.ping_log_limit(check) <= state.n_pings {
+        if !self.is_logged(check, n) {
             return Ok(None);
         }
         self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
@@ -122,6 +131,11 @@ impl Handle {
     /// A test query of the database.
     pub fn probe(&self) -> Result<(), StoreError> {
         self.query(|snapshot| snapshot.probe())
+    }
+
+    /// Whether ping `n` is within the log limit.
+    fn is_logged(&self, check: &Check, n: u64) -> bool {
+        (self.first_kept_ping(check)..=check.state.n_pings).contains(&n)
     }
 
     fn ping_log_limit(&self, check: &Check) -> u64 {

@@ -359,24 +359,46 @@ impl Snapshot {
         Ok(chain)
     }
 
+    /// Ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping. The younger ones are walked past, not kept.
+    pub fn ping_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Ping>, StoreError> {
+        self.row_of(check, (n, arrival), wanted, |bytes, _| PingRow::read(bytes))
+    }
+
     /// The body of ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping, or it had none.
     pub fn body_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let body = self.row_of(check, (n, arrival), wanted, |bytes, in_log| {
+            let row: PingRow<'_> = record::decode(bytes)?;
+            let _alone = alone_if_large(&row);
+            match in_log {
+                Some(arrival) => self.body(&row, BODIES, arrival.0),
+                None => self.body(&row, KEPT_BODIES, (check.0, wanted)),
+            }
+        });
+        body.map(Option::flatten)
+    }
+
+    /// What is made of the row of ping `wanted`: of its bytes, and where it lies if that is in the log and not among the kept.
+    fn row_of<T>(
+        &self,
+        check: CheckId,
+        (mut n, mut arrival): (u64, Arrival),
+        wanted: u64,
+        make: impl FnOnce(&[u8], Option<Arrival>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let pings = self.transaction.open_table(PINGS)?;
-        let (mut n, mut arrival) = (n, arrival);
-        while n >= wanted {
+        while n >= wanted.max(1) {
             let Some(bytes) = pings.get(arrival.0)? else { break };
             let row: PingRow<'_> = record::decode(bytes.value())?;
             expect_place((CheckId(row.check), row.n), (check, n))?;
             if n == wanted {
-                let _alone = alone_if_large(&row);
-                return self.body(&row, BODIES, arrival.0);
+                return make(bytes.value(), Some(arrival)).map(Some);
             }
             (n, arrival) = (n - 1, Arrival(row.previous));
         }
         let Some(bytes) = self.transaction.open_table(KEPT_PINGS)?.get((check.0, wanted))? else { return Ok(None) };
         let row: PingRow<'_> = record::decode(bytes.value())?;
-        let _alone = alone_if_large(&row);
-        self.body(&row, KEPT_BODIES, (check.0, wanted))
+        expect_place((CheckId(row.check), row.n), (check, wanted))?;
+        make(bytes.value(), None).map(Some)
     }
 
     /// The body of a ping, which if it lies in a row of its own is in this table, in this place.

@@ -97,7 +97,11 @@ proptest! {
                     let body = snapshot.body_of(id, n, last, wanted).unwrap().unwrap_or_default();
                     prop_assert_eq!(&body, &bodies[wanted as usize - 1]);
                 }
+                for ping in pings {
+                    prop_assert_eq!(snapshot.ping_of(id, n, last, ping.n).unwrap(), Some(ping));
+                }
                 prop_assert_eq!(snapshot.body_of(id, n, last, n + 1).unwrap(), None);
+                prop_assert_eq!(snapshot.ping_of(id, n, last, n + 1).unwrap(), None);
             }
         }
         // Once everything is swept and looked at, nothing but what is within the limits is left.

@@ -82,9 +82,7 @@ pub(crate) fn body(visit: &Visit) -> Result<Done, Trouble> {
 fn found(visit: &Visit) -> Result<(&Check, Ping), Trouble> {
     let check = visit.check()?;
     let (Page::Ping(_, n) | Page::Body(_, n)) = visit.page else { return Err(Trouble::nothing_here()) };
-    let back = check.state.n_pings.checked_sub(n).ok_or_else(Trouble::nothing_here)?;
-    let pings = visit.handle().last_pings(check, back.saturating_add(1))?;
-    let ping = pings.into_iter().rev().find(|ping| ping.n == n);
+    let ping = visit.handle().ping(check, n)?;
     ping.map(|ping| (check, ping)).ok_or_else(Trouble::nothing_here)
 }
 
