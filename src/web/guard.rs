@@ -1,8 +1,9 @@
 //! Which requests a page takes: from a page of ours, by a name that is ours. And what every answer says to browsers.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use hyper::header::{CONTENT_DISPOSITION, HOST, HeaderMap, HeaderName, ORIGIN, USER_AGENT};
+use hyper::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, ORIGIN, USER_AGENT};
 
 use super::Site;
 use super::error::Trouble;
@@ -147,13 +148,12 @@ fn origin_of(url: &str) -> Option<Origin> {
     Some((scheme.into(), authority.host().to_ascii_lowercase().into(), port))
 }
 
-/// What browsers are told with every page and file. Nothing in them comes from elsewhere, and no script stands in a page.
-const HEADERS: [(&str, &str); 6] = [
-    (
-        "content-security-policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; \
-         form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types swap",
-    ),
+/// What browsers are told of pages. Nothing in them comes from elsewhere, and no script stands in a page.
+const PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; \
+                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types swap";
+
+/// What they are told besides.
+const HEADERS: [(&str, &str); 5] = [
     ("x-frame-options", "DENY"),
     ("referrer-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -164,21 +164,28 @@ const HEADERS: [(&str, &str); 6] = [
 /// What they are told where they believe it: elsewhere they ignore it, and complain of it with every page.
 const OPENER_POLICY: (&str, &str) = ("cross-origin-opener-policy", "same-origin");
 
-/// What they are told besides with files of strangers: nothing in these is ever run.
+/// What they are told of files of strangers: nothing in these is ever run.
 const SANDBOX: &str = "sandbox; default-src 'none'";
 
 /// Tells browsers; `is_believed`: see [`Came::is_believed`].
 pub(super) fn guarded(site: &Site, is_believed: bool, mut reply: Reply) -> Reply {
+    // A file to be kept is one of a stranger.
+    let is_file = reply.headers().contains_key(CONTENT_DISPOSITION);
+    let logout = site.config.forward.as_ref().and_then(Forward::logout).map(|logout| &*logout.origin);
+    reply::set(&mut reply, CONTENT_SECURITY_POLICY, &content_policy(is_file, logout));
     for (name, value) in HEADERS.into_iter().chain(is_believed.then_some(OPENER_POLICY)) {
-        // A file to be kept is one of a stranger.
-        let value = if name == "content-security-policy" && reply.headers().contains_key(CONTENT_DISPOSITION) { SANDBOX } else { value };
         reply::set(&mut reply, HeaderName::from_static(name), value);
     }
-    if let (Some(logout), [(name, policy), ..]) = (site.config.forward.as_ref().and_then(Forward::logout), HEADERS) {
-        let policy = policy.replace("form-action 'self'", &format!("form-action 'self' {}", logout.origin));
-        reply::set(&mut reply, HeaderName::from_static(name), &policy);
-    }
     reply
+}
+
+/// What may be done with a page, or with a file of a stranger; `logout`: the origin that signing out leads on to.
+fn content_policy(is_file: bool, logout: Option<&str>) -> Cow<'static, str> {
+    match logout {
+        _ if is_file => SANDBOX.into(),
+        Some(origin) => PAGE.replace("form-action 'self'", &format!("form-action 'self' {origin}")).into(),
+        None => PAGE.into(),
+    }
 }
 
 #[cfg(test)]
@@ -189,6 +196,16 @@ mod tests {
         let client = Client { addr: [127, 0, 0, 1].into(), scheme };
         let [forwarded_host, fetch_site, origin] = [forwarded_host, fetch_site, origin].map(|text| text.map(Box::from));
         Came { peer: client.addr, client, host: host.into(), forwarded_host, is_relayed: false, agent: "".into(), fetch_site, origin }
+    }
+
+    #[test]
+    fn files_of_strangers_are_never_run() {
+        for logout in [None, Some("https://auth.example")] {
+            assert_eq!(content_policy(true, logout), SANDBOX);
+        }
+        assert_eq!(content_policy(false, None), PAGE);
+        let policy = content_policy(false, Some("https://auth.example"));
+        assert!(policy.contains("form-action 'self' https://auth.example; base-uri 'none'"), "{policy}");
     }
 
     #[test]
