@@ -16,6 +16,7 @@ use super::throttle::Attempt;
 use super::visit::Visit;
 use super::who::Person;
 use super::{Site, second_step};
+use crate::accept::network;
 use crate::domain::project::KeyHash;
 use crate::domain::user::second_factor::Proof;
 use crate::domain::user::session::Session;
@@ -171,12 +172,20 @@ pub(super) fn new_session(visit: &Visit) -> (String, NewSession) {
 pub(super) fn attempt(visit: &Visit, name: Option<&UserName>) -> Result<Attempt, Trouble> {
     let folded = name.map(UserName::folded).unwrap_or_default();
     let (address, uptime) = (visit.came.client.addr, visit.handle().clock().uptime());
-    visit.site.throttle.begin(&folded, address, uptime).map_err(|wait| {
+    let is_known = name.is_some_and(|name| is_signed_in_from(visit, name, address));
+    visit.site.throttle.begin(&folded, address, is_known, uptime).map_err(|wait| {
         if let Some(left_out) = THROTTLED.admit(visit.now) {
             tracing::warn!(name = shown_name(name), %address, "a sign-in has to wait{left_out}");
         }
         too_many(wait)
     })
+}
+
+/// Whether a user has a session in the network of this address.
+fn is_signed_in_from(visit: &Visit, name: &UserName, address: IpAddr) -> bool {
+    let state = visit.handle().state();
+    let user = state.users.by_name(name).map(|user| user.id);
+    user.is_some_and(|user| state.users.sessions_of(user, visit.now).any(|session| network(session.address) == network(address)))
 }
 
 fn shown_name(name: Option<&UserName>) -> &str {

@@ -48,12 +48,13 @@ pub(super) struct Throttle(Mutex<HashMap<Tried, Counted>>);
 pub(super) struct Attempt([Tried; 3]);
 
 impl Throttle {
-    /// Counts an attempt, or says how long to wait. Times are uptimes.
-    pub(super) fn begin(&self, name: &str, address: IpAddr, now: Duration) -> Result<Attempt, Duration> {
+    /// Counts an attempt, or says how long to wait. `is_known`: whoever has this name is signed in from the same network, and does not wait
+    /// for what others have tried by it. Times are uptimes.
+    pub(super) fn begin(&self, name: &str, address: IpAddr, is_known: bool, now: Duration) -> Result<Attempt, Duration> {
         let address = network(address);
         let tried = [Tried::Both(name.into(), address), Tried::Name(name.into()), Tried::Address(address)];
         let mut counts = self.locked();
-        let wait = tried.iter().filter_map(|tried| {
+        let wait = tried.iter().filter(|tried| !is_known || !matches!(tried, Tried::Name(_))).filter_map(|tried| {
             let (most, within) = tried.most();
             let counted = counts.get(tried).filter(|counted| counted.attempts >= most)?;
             (counted.since + within).checked_sub(now).filter(|wait| !wait.is_zero())
@@ -118,28 +119,42 @@ mod tests {
     fn the_eleventh_wrong_password_of_a_name_from_an_address_has_to_wait() {
         let throttle = Throttle::default();
         for second in 0..10 {
-            assert!(throttle.begin("ann", address(1), secs(second)).is_ok());
+            assert!(throttle.begin("ann", address(1), false, secs(second)).is_ok());
         }
-        assert_eq!(throttle.begin("ann", address(1), secs(100)).err(), Some(secs(200)));
+        assert_eq!(throttle.begin("ann", address(1), false, secs(100)).err(), Some(secs(200)));
         // Other names and other addresses do not.
-        assert!(throttle.begin("bob", address(1), secs(100)).is_ok() && throttle.begin("ann", address(2), secs(100)).is_ok());
-        assert!(throttle.begin("ann", address(1), secs(300)).is_ok());
-        assert!(throttle.begin("ann", address(1), secs(301)).is_ok(), "a window that is over counts no more");
+        assert!(throttle.begin("bob", address(1), false, secs(100)).is_ok() && throttle.begin("ann", address(2), false, secs(100)).is_ok());
+        assert!(throttle.begin("ann", address(1), false, secs(300)).is_ok());
+        assert!(throttle.begin("ann", address(1), false, secs(301)).is_ok(), "a window that is over counts no more");
     }
 
     #[test]
     fn a_name_and_an_address_have_limits_of_their_own() {
         let throttle = Throttle::default();
         for from in 0..100 {
-            assert!(throttle.begin("ann", address(from), secs(0)).is_ok(), "{from}");
+            assert!(throttle.begin("ann", address(from), false, secs(0)).is_ok(), "{from}");
         }
-        assert_eq!(throttle.begin("ann", address(200), secs(600)).err(), Some(secs(3000)));
+        assert_eq!(throttle.begin("ann", address(200), false, secs(600)).err(), Some(secs(3000)));
         let throttle = Throttle::default();
         let of_network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, host]);
         for number in 0..60 {
-            assert!(throttle.begin(&format!("user {number}"), of_network(number), secs(0)).is_ok(), "{number}");
+            assert!(throttle.begin(&format!("user {number}"), of_network(number), false, secs(0)).is_ok(), "{number}");
         }
-        assert_eq!(throttle.begin("ann", of_network(99), secs(0)).err(), Some(secs(3600)));
+        assert_eq!(throttle.begin("ann", of_network(99), false, secs(0)).err(), Some(secs(3600)));
+    }
+
+    #[test]
+    fn whoever_is_signed_in_from_there_does_not_wait_for_others() {
+        let throttle = Throttle::default();
+        for from in 0..100 {
+            assert!(throttle.begin("ann", address(from), false, secs(0)).is_ok(), "{from}");
+        }
+        for _ in 0..10 {
+            assert!(throttle.begin("ann", address(200), true, secs(1)).is_ok());
+        }
+        // What is tried from there counts as ever.
+        assert_eq!(throttle.begin("ann", address(200), true, secs(1)).err(), Some(secs(300)));
+        assert_eq!(throttle.begin("ann", address(201), false, secs(1)).err(), Some(secs(3599)));
     }
 
     #[test]
@@ -147,9 +162,9 @@ mod tests {
         let throttle = Throttle::default();
         for round in 0..50 {
             for _ in 0..8 {
-                throttle.begin("ann", address(1), secs(round)).ok().unwrap();
+                throttle.begin("ann", address(1), false, secs(round)).ok().unwrap();
             }
-            let attempt = throttle.begin("ann", address(1), secs(round)).ok().unwrap();
+            let attempt = throttle.begin("ann", address(1), false, secs(round)).ok().unwrap();
             throttle.succeeded(attempt);
         }
     }
@@ -158,8 +173,8 @@ mod tests {
     fn what_is_counted_is_bounded() {
         let throttle = Throttle::default();
         for number in 0..2 * MOST_COUNTED as u32 {
-            let _ = throttle.begin("ann", IpAddr::from(number.to_be_bytes()), secs(u64::from(number)));
-            let _ = throttle.begin(&number.to_string(), IpAddr::from(number.to_be_bytes()), secs(u64::from(number)));
+            let _ = throttle.begin("ann", IpAddr::from(number.to_be_bytes()), false, secs(u64::from(number)));
+            let _ = throttle.begin(&number.to_string(), IpAddr::from(number.to_be_bytes()), false, secs(u64::from(number)));
         }
         assert!(throttle.locked().len() <= MOST_COUNTED);
     }
