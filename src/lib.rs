@@ -88,8 +88,8 @@
 //! - A check's rules are in `domain::check` and nowhere else; the time is an argument there.
 //! - Everything is bounded: bodies, headers, connections, the queue, time, slices of housekeeping.
 //! - A status code, a URL, a flag, a table, an encoding: each is stated in one place.
-//! - API keys are kept as SHA-256 hashes, or as another server digested them until their first use, looked up by them, and compared in
-//!   constant time. No key and no check's UUID is logged.
+//! - API keys are kept as SHA-256 hashes, or as another server digested them until their first use, and looked up by them: what the time of
+//!   that tells helps nobody to guess a key. No key and no check's UUID is logged.
 
 mod accept;
 pub mod admin;

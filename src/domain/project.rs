@@ -139,7 +139,8 @@ impl std::fmt::Debug for PingKey {
     }
 }
 
-/// The SHA-256 of an API key; the key itself is not kept. Two are compared in constant time.
+/// The SHA-256 of an API key; the key itself is not kept. Keys are looked up by it, in maps: the time of that tells at most how near the hash of
+/// a guess is to a stored hash, which helps nobody to guess better.
 #[derive(Clone, Copy, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 
