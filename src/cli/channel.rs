@@ -10,7 +10,7 @@ use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, Type
 use clap::{ArgAction, Args, Subcommand};
 
 use super::outbound::OutboundFlags;
-use super::shared::{AnyProject, Json, OneProject};
+use super::shared::{AnyProject, Json, OneProject, read_at_most};
 use super::{Failure, Question};
 use super::{reply, table};
 use crate::admin::channel::{ChannelRow, Chosen, OfChannel, TestRow};
@@ -19,6 +19,9 @@ use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
 use assign::Checks;
 use kinds::Kinds;
+
+/// Bytes of a file of settings: see [limits](crate::docs::limits).
+const MOST_SET: u64 = 1 << 20;
 
 #[derive(Subcommand)]
 pub(super) enum ChannelCommand {
@@ -204,7 +207,8 @@ impl SettingsArgs {
         let mut pairs = self.set;
         if let Some(path) = self.set_file {
             let told = |reason: String| Failure::usage(format!("cannot use the settings in {}: {reason}", path.display()));
-            let text = std::fs::read_to_string(&path).map_err(|error| told(error.to_string()))?;
+            let bytes = read_at_most(&path, MOST_SET).map_err(|error| told(error.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|error| told(error.to_string()))?;
             for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
                 pairs.push(setting(line).map_err(|reason| told(format!("line {}: {reason}", number + 1)))?);
             }

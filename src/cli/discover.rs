@@ -11,9 +11,9 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::shared::Json;
-use super::table::{self, clean};
 use super::Failure;
+use super::shared::{Json, read_at_most};
+use super::table::{self, clean};
 use crate::clock::Clock;
 use crate::declare;
 use crate::discover::{self, Crontab, Discovered, Edit, Maker, Proposal, Reporter, Whose};
@@ -122,7 +122,8 @@ impl DiscoverArgs {
     fn places(&self, maker: &mut Maker<'_>) -> Result<Vec<Place>, Failure> {
         let mut crontabs = Vec::new();
         for file in &self.crontab {
-            let text = fs::read(file).map_err(|error| Failure::other(format!("cannot read {}: {error}", file.display())))?;
+            let text = read_at_most(file, system::MOST_BYTES)
+                .map_err(|error| Failure::other(format!("cannot read {}: {error}", file.display())))?;
             let whose = if self.user_column { Whose::System } else { Whose::User };
             crontabs.push(Crontab { name: file.display().to_string(), text: String::from_utf8_lossy(&text).into_owned(), whose });
         }

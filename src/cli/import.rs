@@ -2,7 +2,6 @@
 
 mod api;
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -10,12 +9,12 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::shared::Json;
+use super::shared::{Json, read_at_most};
 use super::{Failure, table};
 use crate::clock::Clock;
 use crate::domain::project::ProjectName;
 use crate::domain::timezone::Timezone;
-use crate::import::environment::Environment;
+use crate::import::environment::{Environment, LONGEST_FILE};
 use crate::import::{self, Chosen, ImportError, Logs, Options, Progress, Source};
 use crate::random::Random;
 use api::ApiArgs;
@@ -94,7 +93,9 @@ fn zone(text: &str) -> Result<(String, Timezone), String> {
 
 /// Reads a small file that whoever imports names.
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+    let told = |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+    let bytes = read_at_most(path, LONGEST_FILE as u64).map_err(told)?;
+    String::from_utf8(bytes).map_err(|error| told(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
 impl ImportCommand {

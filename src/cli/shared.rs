@@ -1,7 +1,10 @@
 //! Flags that several subcommands have.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -13,6 +16,16 @@ pub(super) fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&st
         let number = text.parse().ok().filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
     }
+}
+
+/// Reads a file that should be short. One that is longer, or never ends, is refused before it takes memory.
+pub(super) fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// A network, or a single address.
@@ -46,4 +59,26 @@ pub(super) struct AnyProject {
     /// Name or UUID of the project to look in [default: all]
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     pub(super) project: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn files_that_are_too_long_are_refused_before_they_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "abc").unwrap();
+        assert_eq!(read_at_most(&path, 3).unwrap(), b"abc");
+        assert_eq!(read_at_most(&path, 2).unwrap_err().to_string(), "it has more than 2 bytes");
+        // No end is waited for: the other end of this pipe stays open.
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"abcd").unwrap();
+        let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        assert_eq!(read_at_most(Path::new(&pipe), 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_at_most(&directory.path().join("none"), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }

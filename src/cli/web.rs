@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::shared::number;
+use super::shared::{number, read_at_most};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::Membership;
 use crate::store::access::refusal;
@@ -43,6 +43,9 @@ pub(super) struct WebFlags {
     no_web: bool,
 }
 
+/// Bytes of a file with a secret: see [limits](crate::docs::limits). No header has more.
+const MOST_SECRET: u64 = 16_384;
+
 /// What a file holds, without the white space at its ends.
 #[derive(Clone)]
 pub(super) struct Secret(pub(super) Box<[u8]>);
@@ -68,7 +71,7 @@ fn new_users(text: &str) -> Result<NewUsers, &'static str> {
 
 pub(super) fn secret(path: &str) -> Result<Secret, String> {
     let path = Path::new(path);
-    let bytes = std::fs::read(path).map_err(|error| refusal(path, &error))?;
+    let bytes = read_at_most(path, MOST_SECRET).map_err(|error| refusal(path, &error))?;
     match bytes.trim_ascii() {
         [] => Err(format!("{} is empty", path.display())),
         secret => Ok(Secret(secret.into())),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Bytes of a file of variables: see [limits](crate::docs::limits).
-const LONGEST_FILE: usize = 1 << 20;
+pub const LONGEST_FILE: usize = 1 << 20;
 
 /// Variables of the old server. Most of them are secrets.
 #[derive(Clone, Default)]

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::cli::shared::read_at_most;
 use crate::discover::{Crontab, LIST, PROPERTIES, Timer, Whose, listed, timers as parsed};
 
 /// How the crontab of whoever asks is called.
 pub(super) const OWN: &str = "crontab";
 /// Bytes of a crontab that are read.
-const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MOST_BYTES: u64 = 1 << 20;
 
 /// Directories with the crontabs of users.
 const SPOOLS: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];
@@ -44,8 +45,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn crontab(path: &Path, whose: Whose) -> Option<Crontab> {
-    let is_short = fs::metadata(path).is_ok_and(|there| there.len() <= MOST_BYTES);
-    let text = String::from_utf8(fs::read(path).ok().filter(|_| is_short)?).ok()?;
+    let text = String::from_utf8(read_at_most(path, MOST_BYTES).ok()?).ok()?;
     Some(Crontab { name: path.display().to_string(), text, whose })
 }
 
