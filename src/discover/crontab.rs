@@ -1,6 +1,6 @@
 //! Lines of crontabs: which jobs they hold, and how each would report.
 
-use super::words::{is_compound, name, quoted, trouble};
+use super::words::{ends_shell, is_compound, name, quoted, trouble};
 use super::{Discovered, Edit, Maker, Proposal, Reporter, Skipped};
 use crate::domain::schedule::Schedule;
 use crate::domain::timezone::Timezone;
@@ -122,7 +122,9 @@ pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
 /// A command that reports as well.
 fn edited(maker: &Maker<'_>, command: &str, url: &str) -> String {
     match maker.reporter {
-        Reporter::Curl if is_compound(command) => format!("( {command} ); curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?"),
+        Reporter::Curl if is_compound(command) || ends_shell(command) => {
+            format!("( {command} ); curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
+        }
         Reporter::Curl => format!("{command}; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?"),
         Reporter::Run => format!("overdue run {url} -- sh -c {}", quoted(command)),
     }

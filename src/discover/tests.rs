@@ -169,13 +169,16 @@ fn proposals_are_run_and_report_how_the_job_ended() {
         "echo 'a;b' | grep -q b",
         "test \"$(date +\\%Y)\" -gt 2000",
         "( exit 5 )",
+        "exec sh -c 'exit 6'",
+        "A=b command exec true",
+        "exit 7",
         "echo it\\'s | grep -q \"it's\"",
     ];
     for reporter in [Reporter::Curl, Reporter::Run] {
         let directory = tempfile::tempdir().unwrap();
         let statuses = reported(directory.path(), reporter, &commands);
         assert!(statuses[2] == "1" || statuses[2] == "2", "{statuses:?}");
-        assert_eq!([&statuses[..2], &statuses[3..]].concat(), ["0", "3", "1", "4", "0", "0", "5", "0"], "{statuses:?}");
+        assert_eq!([&statuses[..2], &statuses[3..]].concat(), ["0", "3", "1", "4", "0", "0", "5", "6", "0", "7", "0"], "{statuses:?}");
     }
 }
 

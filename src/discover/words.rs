@@ -116,6 +116,14 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// Whether what follows a command would not be run: the shell becomes the job, or runs what may end it.
+pub(super) fn ends_shell(command: &str) -> bool {
+    let words = words(command);
+    let is_assignment = |word: &str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains(['/', '-', '.']));
+    let first = words.iter().find(|word| !is_assignment(word) && !matches!(word.as_str(), "!" | "command"));
+    first.is_some_and(|first| matches!(first.as_str(), "exec" | "exit" | "." | "source" | "eval"))
+}
+
 /// Whether a command is more than one program with its arguments.
 pub(super) fn is_compound(command: &str) -> bool {
     command.contains([';', '&', '|'])
