@@ -8,10 +8,11 @@ use crate::domain::adopted::{ForeignSecret, HashedKey, KeyDigest, OldBadge};
 use crate::domain::imported::{ImportedKey, ImportedProject, ImportedSecret, ImportedUser};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, PingKey, ProjectName, Secret};
-use crate::domain::user::{Membership, PasswordHash, UserName};
+use crate::domain::user::{Membership, UserName};
 use crate::import::Options;
 use crate::import::report::{Tally, What};
 use crate::import::rows::{Complaint, Row, unhex};
+use crate::password;
 
 /// Characters that a project's name may have.
 const NAME_CHARS: usize = 100;
@@ -173,7 +174,8 @@ pub(super) fn user(
     if !taken.insert(name.folded()) {
         return Err(row.wrong("another user has the same address").of(address));
     }
-    let password = row.text("password")?.strip_prefix("argon2").filter(|phc| phc.starts_with("$argon2")).map(PasswordHash::new);
+    // A hash that nobody's password could be checked against is none: its user needs a link.
+    let password = row.text("password")?.strip_prefix("argon2").and_then(password::parse);
     let owner = row.flag("is_superuser")?.unwrap_or(false);
     let mut projects = if owner { Vec::new() } else { projects.get(&row.id("id")?).cloned().unwrap_or_default() };
     // Of two the greater counts.

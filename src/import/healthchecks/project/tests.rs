@@ -1,5 +1,6 @@
 use super::super::super::tests::{options, texts};
 use super::*;
+use crate::domain::user::PasswordHash;
 use crate::import::Chosen;
 use crate::import::rows::Table;
 
@@ -71,8 +72,13 @@ fn users_have_what_they_had() {
             &mut tally,
         )
     };
-    let ann = read(&[("password", "argon2$argon2id$v=19$m=8,t=1,p=1$a$b"), ("is_active", "t")]).unwrap();
-    assert_eq!(ann.password, Some(PasswordHash::new("$argon2id$v=19$m=8,t=1,p=1$a$b")));
+    let hash = |params: &str| format!("$argon2id$v=19${params}$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    let ann = read(&[("password", &format!("argon2{}", hash("m=8,t=1,p=1"))), ("is_active", "t")]).unwrap();
+    assert_eq!(ann.password, Some(PasswordHash::new(&hash("m=8,t=1,p=1"))));
+    // What Django itself hashes with takes more than is given to a password here.
+    for params in ["m=102400,t=2,p=8", "m=8,t=1,p=2", "m=8,t=11,p=1"] {
+        assert_eq!(read(&[("password", &format!("argon2{}", hash(params)))]).unwrap().password, None, "{params}");
+    }
     assert_eq!((ann.projects, ann.owner, ann.disabled), (vec![(one, Membership::Member), (two, Membership::Member)], false, false));
     let owner = read(&[("password", "pbkdf2_sha256$1$a$b"), ("is_superuser", "t"), ("is_active", "f")]).unwrap();
     assert_eq!((owner.password, owner.projects.len(), owner.owner, owner.disabled), (None, 0, true, true));
