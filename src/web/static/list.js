@@ -7,8 +7,7 @@ const line = document.getElementById('loading');
 let asked = new AbortController();
 
 // It may stand at the address of its form.
-const its = document.getElementById('list')?.dataset.address;
-if (its) history.replaceState(null, '', its);
+history.replaceState(null, '', document.getElementById('list')?.dataset.address);
 // Pages of checks lead back to the list as it was seen last.
 const seen = () => sessionStorage.setItem(location.pathname, location.search);
 seen();
