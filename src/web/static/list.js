@@ -6,7 +6,7 @@ const form = document.querySelector('form.search');
 const line = document.getElementById('loading');
 let asked = new AbortController();
 
-// It may stand at the address of its form.
+// It may be a form's answer.
 history.replaceState(null, '', document.getElementById('list')?.dataset.address);
 // Pages of checks lead back to the list as it was seen last.
 const seen = () => sessionStorage.setItem(location.pathname, location.search);
@@ -35,7 +35,7 @@ export async function show(url, remember = true) {
   }
 }
 
-// Who has no check yet waits for the first one.
+// Without checks, the first one is waited for.
 document.getElementById('waiting')?.removeAttribute('hidden');
 
 function wanted() {
