@@ -12,7 +12,7 @@ history.replaceState(null, '', document.getElementById('list')?.dataset.address)
 const seen = () => sessionStorage.setItem(location.pathname, location.search);
 seen();
 
-// Shows the list at this URL. A slow answer shows that it is being waited for.
+// Shows the list at this URL, and that a slow one is waited for.
 export async function show(url, remember = true) {
   asked.abort();
   const mine = asked = new AbortController();
@@ -27,7 +27,7 @@ export async function show(url, remember = true) {
     seen();
     document.dispatchEvent(new Event('list'));
   } catch (error) {
-    // Whoever is on the way to another page is not held back.
+    // Somebody is on the way to another page.
     if (error.name !== 'AbortError') say('Not done. Load the page again.');
   } finally {
     clearTimeout(slow);
@@ -70,7 +70,7 @@ document.addEventListener('click', event => {
   const link = event.target.closest('a[data-list]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  // How a list was sorted last, and how many rows it had, is kept in the account.
+  // How it was sorted last, and its number of rows, is kept in the account.
   const { account } = document.getElementById('list').dataset;
   if (account && 'keep' in link.dataset) {
     fetch(account, { method: 'POST', body: new URL(link.href).searchParams, redirect: 'manual', keepalive: true }).catch(() => {});
@@ -108,7 +108,7 @@ export async function copyUrl(one) {
 onKey('p', () => pauseOrResume(row()));
 onKey('c', () => copyUrl(row()));
 
-// What can be done with one row: its menu comes when it is first asked for.
+// The menu of a row comes when it is first asked for.
 document.addEventListener('click', async event => {
   const link = event.target.closest('a[data-more]');
   if (!link || event.ctrlKey || event.metaKey) return;
@@ -116,7 +116,7 @@ document.addEventListener('click', async event => {
   (await import('./menu.js')).toggle(link);
 });
 
-// Choosing rows: a range with Shift, and how many are chosen.
+// Choosing rows, with Shift a range.
 const boxes = () => [...document.querySelectorAll('.row input[name=check]')];
 let last = null;
 function count() {
