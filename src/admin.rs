@@ -10,10 +10,10 @@ mod perform;
 mod request;
 mod socket;
 
-pub use client::{AskError, ask, backup, declare, is_served};
+pub use client::{AskError, Session, ask, backup, declare, is_served};
 pub use perform::{Answer, Rest, perform};
 pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
-pub use request::{channel, check, declare as declared, user, window};
+pub use request::{channel, check, declare as declared, import, user, window};
 pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
 
 /// The name of the socket within the data directory.

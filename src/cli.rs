@@ -95,7 +95,7 @@ enum Command {
     Apply(declare::ApplyArgs),
     /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited
     Discover(Box<discover::DiscoverArgs>),
-    /// Read what another program kept, and show what would become of it here. Nothing is changed, there or here
+    /// Bring here what another program kept, or show what would become of it. There nothing is changed
     #[command(subcommand)]
     Import(import::ImportCommand),
     /// Print the JSON Schema of such files, for editors
@@ -236,7 +236,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
         Command::Apply(args) if args.needs_data() => args.run(&data()?),
         Command::Apply(args) => args.check(),
         Command::Discover(args) => args.run(),
-        Command::Import(command) => command.run(),
+        Command::Import(command) => command.run(data),
         Command::Schema => declare::schema(),
         Command::Schedule(args) => {
             let now = Clock::System.now();
@@ -270,9 +270,11 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Done | Reply::Piece(_) | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
         // Those who ask for these show them.
         Reply::Changes(_) | Reply::Conflicts(_) | Reply::Objects(_) => Ok(()),
+        Reply::ImportBegun(_) | Reply::Imported(_) | Reply::Touched(_) => Ok(()),
+        Reply::Imports(rows) => table::show(&rows, json, &import::HEADINGS, import::cells),
         Reply::Made(uuid) => table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
         Reply::MadeKey(made) => table::made(&made.key, &made, json),
-        Reply::Projects(rows) => table::show(&rows, json, &["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT"], project::cells),
+        Reply::Projects(rows) => table::show(&rows, json, &project::HEADINGS, project::cells),
         Reply::Keys(rows) => table::show(&rows, json, &key::HEADINGS, key::cells),
         Reply::Users(rows) => table::show(&rows, json, &user::HEADINGS, user::cells),
         Reply::MadeLink(row) => user::show_link(&row, json),

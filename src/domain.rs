@@ -19,6 +19,7 @@ pub mod parents;
 pub mod ping;
 pub mod project;
 pub mod schedule;
+pub mod staged;
 pub mod status;
 pub mod text;
 pub mod timezone;

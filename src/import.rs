@@ -9,6 +9,7 @@ mod copy;
 mod dumpdata;
 pub mod environment;
 mod healthchecks;
+pub mod numbering;
 pub mod report;
 mod rows;
 mod source;
@@ -18,7 +19,7 @@ mod sqlite;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use crate::domain::imported::Imported;
+use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;
 use crate::domain::timezone::Timezone;
@@ -126,7 +127,7 @@ pub struct Progress {
 /// One way through the source.
 struct Pass<'a> {
     tables: &'static [Table],
-    take: &'a mut dyn FnMut(Row) -> Result<(), Complaint>,
+    take: &'a mut dyn FnMut(Row) -> Result<ControlFlow<()>, Complaint>,
     complaints: &'a mut Vec<Complaint>,
     tell: &'a mut dyn FnMut(u64),
 }
@@ -137,14 +138,106 @@ impl Visit for Pass<'_> {
     }
 
     fn row(&mut self, row: Row) -> ControlFlow<()> {
-        if let Err(complaint) = (self.take)(row) {
-            self.complaints.push(complaint);
+        match (self.take)(row) {
+            Ok(ControlFlow::Break(())) => return ControlFlow::Break(()),
+            Ok(ControlFlow::Continue(())) => {}
+            Err(complaint) => self.complaints.push(complaint),
         }
         if self.complaints.len() < MOST_COMPLAINTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     fn at(&mut self, done: u64) {
         (self.tell)(done);
+    }
+}
+
+/// An entry of a log that comes along.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// A ping. Those of a check come in any order.
+    Ping(ImportedPing),
+    /// A flip. Those of a check come in any order, with numbers that rise with their age there.
+    Flip(ImportedFlip, i64),
+}
+
+/// A source that is read as it would be imported at a moment: things first, then logs, which are not kept.
+pub struct Reading<'a> {
+    source: &'a mut Source,
+    healthchecks: Healthchecks<'a>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads all but the logs.
+    ///
+    /// # Errors
+    /// When the source cannot be read, has rows that are wrong, or lacks what was asked for.
+    pub fn begin(source: &'a mut Source, options: &'a Options, now: Moment, tell: &mut dyn FnMut(Progress)) -> Result<Self, ImportError> {
+        let total = source.size();
+        let mut complaints = Vec::new();
+        let mut objects = Vec::new();
+        let mut pass = Pass {
+            tables: &Table::OBJECTS,
+            take: &mut |row| {
+                objects.push(row);
+                Ok(ControlFlow::Continue(()))
+            },
+            complaints: &mut complaints,
+            tell: &mut |done| tell(Progress { logs: false, done, total }),
+        };
+        source.read(&mut pass).map_err(ImportError::Source)?;
+        let made = Healthchecks::new(objects, options, now, &mut complaints);
+        let healthchecks = made.map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
+        let mut reading = Self { source, healthchecks };
+        if complaints.is_empty() {
+            return Ok(reading);
+        }
+        // What is wrong with logs is told as well.
+        reading.pass(&mut complaints, tell, &mut |_| ControlFlow::Continue(()))?;
+        Err(reading.refused(complaints))
+    }
+
+    /// What there is, before its logs have been read.
+    pub fn imported(&self) -> &Imported {
+        self.healthchecks.imported()
+    }
+
+    /// Reads the logs; `take` gets what comes along, until it breaks.
+    ///
+    /// # Errors
+    /// When the source cannot be read, or has rows that are wrong.
+    pub fn logs(&mut self, tell: &mut dyn FnMut(Progress), take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), ImportError> {
+        let mut complaints = Vec::new();
+        self.pass(&mut complaints, tell, take)?;
+        if complaints.is_empty() { Ok(()) } else { Err(self.refused(complaints)) }
+    }
+
+    fn pass(
+        &mut self,
+        complaints: &mut Vec<Complaint>,
+        tell: &mut dyn FnMut(Progress),
+        take: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+    ) -> Result<(), ImportError> {
+        if complaints.len() >= MOST_COMPLAINTS {
+            return Ok(());
+        }
+        let (total, healthchecks) = (self.source.size(), &mut self.healthchecks);
+        let mut pass = Pass {
+            tables: &Table::LOGS,
+            take: &mut |row| Ok(healthchecks.log(&row)?.map_or(ControlFlow::Continue(()), &mut *take)),
+            complaints,
+            tell: &mut |done| tell(Progress { logs: true, done, total }),
+        };
+        self.source.read(&mut pass).map_err(ImportError::Source)
+    }
+
+    fn refused(&self, mut complaints: Vec<Complaint>) -> ImportError {
+        complaints.truncate(MOST_COMPLAINTS);
+        ImportError::Rows { source: self.source.name().to_owned(), complaints }
+    }
+
+    /// All of it but the logs, which have been read, and what becomes of it.
+    pub fn end(self) -> (Imported, Report) {
+        self.healthchecks.end(self.source)
     }
 }
 
@@ -158,36 +251,9 @@ pub fn look(
     now: Moment,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(Imported, Report), ImportError> {
-    let total = source.size();
-    let mut complaints = Vec::new();
-    let mut objects = Vec::new();
-    let mut pass = Pass {
-        tables: &Table::OBJECTS,
-        take: &mut |row| {
-            objects.push(row);
-            Ok(())
-        },
-        complaints: &mut complaints,
-        tell: &mut |done| tell(Progress { logs: false, done, total }),
-    };
-    source.read(&mut pass).map_err(ImportError::Source)?;
-    let name = source.name().to_owned();
-    let made = Healthchecks::new(objects, options, now, &mut complaints);
-    let mut healthchecks = made.map_err(|problem| ImportError::Source(format!("{name}: {problem}")))?;
-    let mut pass = Pass {
-        tables: &Table::LOGS,
-        take: &mut |row| healthchecks.log(&row),
-        complaints: &mut complaints,
-        tell: &mut |done| tell(Progress { logs: true, done, total }),
-    };
-    if pass.complaints.len() < MOST_COMPLAINTS {
-        source.read(&mut pass).map_err(ImportError::Source)?;
-    }
-    if complaints.is_empty() {
-        return Ok(healthchecks.end(source));
-    }
-    complaints.truncate(MOST_COMPLAINTS);
-    Err(ImportError::Rows { source: name, complaints })
+    let mut reading = Reading::begin(source, options, now, tell)?;
+    reading.logs(tell, &mut |_| ControlFlow::Continue(()))?;
+    Ok(reading.end())
 }
 
 #[cfg(test)]

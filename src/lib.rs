@@ -59,6 +59,8 @@
 //! | What is a backup, and how does it become a database again? | [`backup`]; in the file: `store::tables`, `store::restoration` |
 //! | What may stand in a file for `apply`, and what is said of a wrong one? | `declare::fields`, `declare::read`; what becomes of it: `engine::plan` |
 //! | What becomes of a Healthchecks, table by table? | `import::healthchecks`; how its sources are read: `import::source` |
+//! | What is seen of an import before its end, and what does it take the place of? | `engine::apply::stage`; what waits: `engine::state`; how it is handed over: `cli::import` |
+//! | What does a trial hold back? | `queue` in `engine::apply::alert`; what waits for its end: `held_back` there |
 //! | How is a schedule read? | [`domain::schedule`] |
 //! | Which addresses may be reached, and by whom? | `outbound::guard` |
 //! | Which pages are there, and who may see them? | `web::route`; how one is added: [`web`] |

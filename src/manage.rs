@@ -6,6 +6,7 @@ pub mod channel;
 pub mod check;
 pub mod delivery;
 mod error;
+pub mod import;
 pub mod key;
 pub mod project;
 pub mod user;

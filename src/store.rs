@@ -39,7 +39,7 @@ pub use medium::{FILE_NAME, Medium};
 use medium::{FileId, Opened};
 pub use meta::Mark;
 pub use migrations::SCHEMA;
-pub use ping::{PingCursor, PrunedKept, Swept};
+pub use ping::{Kept, PingCursor, PrunedKept, Swept};
 pub use progress::Progress;
 pub use restoration::Restoration;
 pub use rows::Rows;

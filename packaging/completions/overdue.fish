@@ -41,7 +41,7 @@ complete -c overdue -n "__fish_overdue_needs_command" -f -a "export" -d 'Write w
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "diff" -d 'Show what would change if what files declare were so; the exit status is 3 if something would'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "apply" -d 'Make what files declare so, all of it or nothing'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "discover" -d 'Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "import" -d 'Read what another program kept, and show what would become of it here. Nothing is changed, there or here'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "import" -d 'Bring here what another program kept, or show what would become of it. There nothing is changed'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "schema" -d 'Print the JSON Schema of such files, for editors'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "run" -d 'Run a job and tell a server that it has begun, how it ended, and the last of what it printed'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "ping" -d 'Send a ping'
@@ -100,15 +100,16 @@ complete -c overdue -n "__fish_overdue_using_subcommand serve" -l access-log -d 
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l allow-shell -d 'Run the commands of channels of kind shell'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -s h -l help -d 'Print help'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "create" -d 'Make a project and print its UUID'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "list" -d 'List the projects'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "rename" -d 'Give a project another name'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "delete" -d 'Delete a project with its checks, keys and channels'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "set" -d 'Change the limits of a project'
-complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete set help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "create" -d 'Make a project and print its UUID'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "list" -d 'List the projects'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "rename" -d 'Give a project another name'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "delete" -d 'Delete a project with its checks, keys and channels'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "release" -d 'End the trial of a project that was imported: from now on it tells. What is down and was not told where it came from is told'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "set" -d 'Change the limits of a project'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and not __fish_seen_subcommand_from create list rename delete release set help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from create" -l check-limit -d 'Checks that it may have, or none for no limit [new projects: none]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from create" -l ping-log-limit -d 'Pings of each check that are kept [new projects: 100]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from create" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -126,6 +127,9 @@ complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from delete" -l yes -d 'Do not ask; needed where nobody can be asked'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from delete" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from release" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from release" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from release" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from set" -l check-limit -d 'Checks that it may have, or none for no limit [new projects: none]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from set" -l ping-log-limit -d 'Pings of each check that are kept [new projects: 100]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from set" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -135,6 +139,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the projects'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "rename" -d 'Give a project another name'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete a project with its checks, keys and channels'
+complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "release" -d 'End the trial of a project that was imported: from now on it tells. What is down and was not told where it came from is told'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the limits of a project'
 complete -c overdue -n "__fish_overdue_using_subcommand project; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand key; and not __fish_seen_subcommand_from create list revoke help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -594,11 +599,13 @@ complete -c overdue -n "__fish_overdue_using_subcommand discover" -l run-parts -
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks help" -s h -l help -d 'Print help'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks help" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l project -d 'Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l skip -d 'Leave behind the check of this name, slug or UUID; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l tz -d 'Read one name of a time zone as another, where it is unknown here; may be given several times, with commas in the variable' -r
@@ -613,11 +620,24 @@ complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l ping-key-file -d 'File with its ping key' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l dry-run -d 'Show what would become of everything, and change nothing'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l trial -d 'Bring everything here, but tell nobody: projects are served and pinged, and go down in silence until they are released'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l live -d 'Bring everything here, and tell from now on'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l users -d 'Bring users along, with their passwords where those can be taken over'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l replace -d 'Take the place of projects whose checks were pinged or changed here since the last import, too: what was done and logged is lost'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l yes -d 'Do not ask whether that is meant; needed where nobody can be asked'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from abandon" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from abandon" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from abandon" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand schema" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand schema" -s h -l help -d 'Print help'
@@ -679,7 +699,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_see
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "diff" -d 'Show what would change if what files declare were so; the exit status is 3 if something would'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "apply" -d 'Make what files declare so, all of it or nothing'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "discover" -d 'Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "import" -d 'Read what another program kept, and show what would become of it here. Nothing is changed, there or here'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "import" -d 'Bring here what another program kept, or show what would become of it. There nothing is changed'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "schema" -d 'Print the JSON Schema of such files, for editors'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "run" -d 'Run a job and tell a server that it has begun, how it ended, and the last of what it printed'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "ping" -d 'Send a ping'
@@ -695,6 +715,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "list" -d 'List the projects'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "rename" -d 'Give a project another name'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "delete" -d 'Delete a project with its checks, keys and channels'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "release" -d 'End the trial of a project that was imported: from now on it tells. What is down and was not told where it came from is told'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "set" -d 'Change the limits of a project'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "create" -d 'Make a key and print it; an API key is stored hashed and never shown again'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "list" -d 'List the keys, without the keys themselves'
@@ -733,3 +754,5 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from window" -f -a "delete" -d 'Delete a maintenance window. What it held back is told'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from deliveries" -f -a "retry" -d 'Have sent again what failed. People are told only what is true now, so nothing of a check that has changed since'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,10 +14,11 @@ use tokio::time::timeout;
 
 use super::line;
 use super::request::channel::OfChannel;
+use super::request::import::ImportRequest;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
 use crate::backup::{self, BackupError};
-use crate::engine::{self, Handle, Writer};
+use crate::engine::{self, Ended, Handle, Writer};
 use crate::notify;
 use crate::store::access::refusal;
 use crate::store::{FILE_NAME, Medium, StoreError};
@@ -98,38 +100,106 @@ pub async fn declare(directory: &Path, request: Request, document: String) -> Re
 }
 
 async fn ask_about(directory: &Path, request: Request, document: String, sending: Option<notify::Config>) -> Result<Reply, AskError> {
-    let silent = |_| AskError::Silent(directory.into());
     let may_make = matches!(request, Request::CreateProject { .. } | Request::Declare { dry: false, .. });
-    match timeout(PATIENCE, way(directory, may_make)).await.map_err(silent)?? {
-        Way::Server(stream) => {
-            let mut stream = BufReader::new(stream);
-            for part in document.as_bytes().chunks(PART_BYTES) {
-                match exchange(&mut stream, &Request::Part(STANDARD.encode(part)), directory).await? {
-                    Reply::Done => {}
-                    other => return Ok(other),
+    let mut session = Session::open(directory, may_make).await?;
+    let reply = session.ask_about(request, document, sending).await?;
+    session.close()?;
+    Ok(reply)
+}
+
+/// A server, or the database itself, for several requests. What is open is closed when this is dropped.
+pub struct Session {
+    directory: PathBuf,
+    end: OtherEnd,
+}
+
+enum OtherEnd {
+    Server(BufReader<UnixStream>),
+    /// The writer's thread; `None` once it has ended.
+    Database(Handle, Option<JoinHandle<Ended>>),
+}
+
+impl Session {
+    /// Finds whoever holds the database of this directory; if nobody does, opens it, or makes one if it may.
+    ///
+    /// # Errors
+    /// When there is no database, or whoever holds it does not answer.
+    pub async fn open(directory: &Path, may_make: bool) -> Result<Self, AskError> {
+        let found = timeout(PATIENCE, way(directory, may_make)).await.map_err(|_| AskError::Silent(directory.into()))??;
+        let end = match found {
+            Way::Server(stream) => OtherEnd::Server(BufReader::new(stream)),
+            Way::Database(handle, writer) => {
+                let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
+                OtherEnd::Database(handle, Some(running))
+            }
+        };
+        Ok(Self { directory: directory.into(), end })
+    }
+
+    /// Whether a server answers.
+    pub fn is_served(&self) -> bool {
+        matches!(self.end, OtherEnd::Server(_))
+    }
+
+    /// Asks for one thing.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn ask(&mut self, request: Request) -> Result<Reply, AskError> {
+        self.ask_about(request, String::new(), None).await
+    }
+
+    async fn ask_about(&mut self, request: Request, document: String, sending: Option<notify::Config>) -> Result<Reply, AskError> {
+        match &mut self.end {
+            OtherEnd::Server(stream) => {
+                for part in document.as_bytes().chunks(PART_BYTES) {
+                    match exchange(stream, &Request::Part(STANDARD.encode(part)), &self.directory).await? {
+                        Reply::Done => {}
+                        other => return Ok(other),
+                    }
                 }
+                exchange(stream, &request, &self.directory).await
             }
-            exchange(&mut stream, &request, directory).await
-        }
-        Way::Database(handle, writer) => {
-            let running = std::thread::Builder::new().spawn(|| writer.run()).map_err(|_| AskError::Thread)?;
-            let performing = perform(&handle, request, document);
-            let (mut reply, mut rest) = match sending {
-                None => performing.await,
-                Some(sending) => tokio::select! {
-                    answer = performing => answer,
-                    never = notify::try_channels(&handle, sending) => match never {},
-                },
-            };
-            while let Some(following) = rest {
-                let (next, after) = following.next(&handle).await;
-                joined(&mut reply, next)?;
-                rest = after;
+            OtherEnd::Database(handle, _) => {
+                let performing = perform(handle, request, document);
+                let (mut reply, mut rest) = match sending {
+                    None => performing.await,
+                    Some(sending) => tokio::select! {
+                        answer = performing => answer,
+                        never = notify::try_channels(handle, sending) => match never {},
+                    },
+                };
+                while let Some(following) = rest {
+                    let (next, after) = following.next(handle).await;
+                    joined(&mut reply, next)?;
+                    rest = after;
+                }
+                Ok(reply)
             }
-            handle.close();
-            running.join().map_err(|_| AskError::Thread)?;
-            Ok(reply)
         }
+    }
+
+    /// Closes what is open.
+    ///
+    /// # Errors
+    /// When the writer has died.
+    pub fn close(mut self) -> Result<(), AskError> {
+        self.end.close()
+    }
+}
+
+impl OtherEnd {
+    fn close(&mut self) -> Result<(), AskError> {
+        let Self::Database(handle, running) = self else { return Ok(()) };
+        handle.close();
+        running.take().map_or(Ok(()), |running| running.join().map(drop).map_err(|_| AskError::Thread))
+    }
+}
+
+impl Drop for OtherEnd {
+    fn drop(&mut self) {
+        // Whoever wants to know whether it worked has closed it.
+        let _ = self.close();
     }
 }
 
@@ -169,7 +239,8 @@ async fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, directo
     let silent = |_| AskError::Silent(directory.into());
     let is_test = matches!(request, Request::OfChannel { what: OfChannel::Test { .. }, .. });
     let patience = if is_test { PATIENCE_WITH_OTHERS } else { PATIENCE };
-    let patience = if matches!(request, Request::Declare { .. } | Request::Export { .. }) { PATIENCE_WITH_MUCH } else { patience };
+    let takes_long = matches!(request, Request::Declare { .. } | Request::Export { .. } | Request::Import(ImportRequest::Finish { .. }));
+    let patience = if takes_long { PATIENCE_WITH_MUCH } else { patience };
     let request = line::encode(request).map_err(|error| refused(error.into()))?;
     timeout(PATIENCE, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;
     let mut answer: Option<Reply> = None;

@@ -10,6 +10,9 @@ const VERSION: u32 = 3;
 /// Bytes of a line: of a request at most, of a list that is answered as far as its rows can be parted.
 pub(super) const MOST_BYTES: usize = 256 << 10;
 
+/// Bytes of a request from whoever imports something: see [limits](crate::docs::limits).
+pub(super) const MOST_STAGED_BYTES: usize = 2 << 20;
+
 #[derive(Serialize, Deserialize)]
 struct Line<T> {
     version: u32,
@@ -83,7 +86,14 @@ mod tests {
 
     #[test]
     fn a_long_list_goes_in_pieces() {
-        let row = |checks| ProjectRow { uuid: uuid::Uuid::nil(), name: "x".repeat(50_000), checks, check_limit: None, ping_log_limit: 1 };
+        let row = |checks| ProjectRow {
+            uuid: uuid::Uuid::nil(),
+            name: "x".repeat(50_000),
+            checks,
+            check_limit: None,
+            ping_log_limit: 1,
+            trial: false,
+        };
         let lines = encode_reply(Reply::Projects((0..20).map(row).collect()), false).unwrap();
         assert!(lines.len() > 3 && lines.iter().all(|line| line.len() <= MOST_BYTES));
         let (mut whole, mut more) = decode::<Reply>(&lines[0]).unwrap();

@@ -4,6 +4,7 @@
 mod channels;
 mod checks;
 mod declare;
+mod imports;
 mod users;
 mod windows;
 
@@ -131,6 +132,7 @@ async fn answer(handle: &Handle, request: Request, document: String) -> Result<A
         Request::SetupLink {} => users::link(handle, None).await,
         // Whoever holds the connection keeps it.
         Request::Part(_) => Ok(Reply::Done),
+        Request::Import(request) => imports::answer(handle, request).await,
         Request::Declare { prune, adopt, dry } => declare::answer(handle, document, Manner { prune, adopts: adopt }, dry).await,
         Request::Export { project, secrets } => {
             let (handle, project) = (handle.clone(), any(project)?);
@@ -153,6 +155,7 @@ fn list_projects(handle: &Handle) -> Reply {
         checks,
         check_limit: project.check_limit,
         ping_log_limit: project.ping_log_limit,
+        trial: project.is_held(),
     });
     Reply::Projects(rows.collect())
 }

@@ -5,6 +5,7 @@
 pub mod channel;
 pub mod check;
 pub mod declare;
+pub mod import;
 pub mod user;
 pub mod window;
 
@@ -24,6 +25,7 @@ use crate::password;
 use channel::{ChannelRow, DeliveryRow, OfChannel, TestRow};
 use check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use declare::{ChangeRow, ConflictRow};
+use import::{ImportRequest, ImportRow};
 use user::{Granted, LinkRow, OfUser, UserRow};
 use window::WindowRow;
 
@@ -107,6 +109,8 @@ pub enum Request {
     },
     /// What there is of a project, or of all, as files declare it.
     Export { project: Option<String>, secrets: bool },
+    /// A step of an import, or the end of a trial.
+    Import(ImportRequest),
     /// Makes a maintenance window; answered with its UUID.
     CreateWindow {
         project: String,
@@ -250,6 +254,14 @@ pub enum Reply {
     Conflicts(Vec<ConflictRow>),
     /// See [`Request::Export`].
     Objects(Vec<Object>),
+    /// The number of an import that has begun.
+    ImportBegun(u64),
+    /// What was imported is shown; it took the place of so many projects.
+    Imported(usize),
+    /// See [`ImportRequest::List`].
+    Imports(Vec<ImportRow>),
+    /// Checks whose place an import would take were pinged or changed here; the sentence says which.
+    Touched(String),
     /// A piece of a stream, in base64. After the last comes [`Reply::Done`].
     Piece(String),
     /// The request can never be right; the reason says what to change in it.
@@ -274,6 +286,7 @@ impl Reply {
             (Self::Changes(rows), Self::Changes(more)) => rows.extend(more),
             (Self::Conflicts(rows), Self::Conflicts(more)) => rows.extend(more),
             (Self::Objects(rows), Self::Objects(more)) => rows.extend(more),
+            (Self::Imports(rows), Self::Imports(more)) => rows.extend(more),
             (_, next) => return Err(next),
         }
         Ok(())
@@ -297,7 +310,9 @@ impl Reply {
             Self::Changes(rows) => half(rows).map(Self::Changes),
             Self::Conflicts(rows) => half(rows).map(Self::Conflicts),
             Self::Objects(rows) => half(rows).map(Self::Objects),
+            Self::Imports(rows) => half(rows).map(Self::Imports),
             Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::MadeLink(_) | Self::Alerting(_) | Self::Tested(_) => None,
+            Self::ImportBegun(_) | Self::Imported(_) | Self::Touched(_) => None,
             Self::Assigned(_) | Self::Queued(_) | Self::Piece(_) | Self::Invalid(_) | Self::Refused(_) => None,
         }
     }
@@ -322,6 +337,9 @@ pub struct ProjectRow {
     pub checks: usize,
     pub check_limit: Option<u32>,
     pub ping_log_limit: u32,
+    /// It is on trial: nobody is told anything of it.
+    #[serde(default)]
+    pub trial: bool,
 }
 
 /// A key in a list.

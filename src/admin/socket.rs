@@ -14,17 +14,24 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::line::{self, MOST_BYTES};
+use super::line::{self, MOST_BYTES, MOST_STAGED_BYTES};
+use super::request::import::ImportRequest;
 use super::request::{Reply, Request};
 use super::{SOCKET_NAME, perform};
 use crate::accept::{Listener, accept, stopped};
+use crate::domain::staged::ImportId;
 use crate::engine::Handle;
+use crate::engine::command::Command;
+use crate::engine::command::stage::StageCommand;
 
 /// Connections at the same time. More wait to be accepted.
 pub const MOST_CONNECTIONS: usize = 16;
 /// How long a client may take to send a request or to read a reply. A client waits longer for its turn, so one that idles costs no other
 /// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a client may take that imports something: it reads what it hands over.
+const PATIENCE_WITH_IMPORTS: Duration = Duration::from_secs(600);
 
 /// Bytes of a document: the files it was made of, and room for what JSON adds.
 const MOST_DOCUMENT: usize = 4 * crate::declare::MOST_BYTES;
@@ -153,29 +160,68 @@ fn address(reply: &mut Reply, base_url: &str) {
     }
 }
 
+/// The import that a connection has under way. It is abandoned with the connection: nobody else can go on with it.
+struct OwnImport {
+    handle: Handle,
+    import: Option<ImportId>,
+}
+
+impl OwnImport {
+    /// Notes what a request came to.
+    fn note(&mut self, is_over: bool, reply: &Reply) {
+        match reply {
+            Reply::ImportBegun(import) => self.import = Some(ImportId(*import)),
+            Reply::Imported(_) => self.import = None,
+            Reply::Done if is_over => self.import = None,
+            _ => {}
+        }
+    }
+
+    /// Bytes of a request, and how long it may take.
+    fn limits(&self) -> (usize, Duration) {
+        if self.import.is_some() { (MOST_STAGED_BYTES, PATIENCE_WITH_IMPORTS) } else { (MOST_BYTES, PATIENCE) }
+    }
+}
+
+impl Drop for OwnImport {
+    fn drop(&mut self) {
+        if let Some(import) = self.import {
+            // If it is not taken, an hour without news ends it.
+            drop(self.handle.submit(Command::Stage(Box::new(StageCommand::Abandon { import }))));
+        }
+    }
+}
+
 /// Answers one request after another. A list is made as fast as it is read.
 async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mut stop: watch::Receiver<bool>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     let mut document = Vec::new();
+    let mut own_import = OwnImport { handle: handle.clone(), import: None };
     loop {
         let mut line = Vec::new();
-        let reading = async { timeout(PATIENCE, (&mut read).take(MOST_BYTES as u64).read_until(b'\n', &mut line)).await };
+        let (most, patience) = own_import.limits();
+        let reading = async { timeout(patience, (&mut read).take(most as u64).read_until(b'\n', &mut line)).await };
         let arrived = tokio::select! {
             arrived = reading => matches!(arrived, Ok(Ok(_))),
             () = stopped(&mut stop) => false,
         };
-        let (whole, too_long) = (line.ends_with(b"\n"), line.len() == MOST_BYTES);
+        let (whole, too_long) = (line.ends_with(b"\n"), line.len() == most);
         let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
                 Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
                 Ok((request, _)) => match String::from_utf8(std::mem::take(&mut document)) {
-                    Ok(document) => perform(&handle, request, document).await,
+                    Ok(document) => {
+                        let is_over = matches!(request, Request::Import(ImportRequest::Abandon { .. }));
+                        let answer = perform(&handle, request, document).await;
+                        own_import.note(is_over, &answer.0);
+                        answer
+                    }
                     Err(_) => (Reply::Invalid("the document is no text (UTF-8)".into()), None),
                 },
                 Err(reason) => (Reply::Invalid(reason), None),
             },
-            true if too_long => (Reply::Invalid(format!("a request has at most {MOST_BYTES} bytes")), None),
+            true if too_long => (Reply::Invalid(format!("a request has at most {most} bytes")), None),
             _ => return,
         };
         address(&mut reply, &base_url);

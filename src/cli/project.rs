@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, Subcommand};
 
 use super::shared::{ANY_U32, Json, number};
 use super::{Failure, Question};
+use crate::admin::import::ImportRequest;
 use crate::admin::{CheckLimit, ProjectRow, Reply, Request};
 use crate::domain::project::{DEFAULT_PING_LOG_LIMIT, ProjectName};
 
@@ -47,6 +48,11 @@ pub(super) enum ProjectCommand {
         #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
         yes: bool,
     },
+    /// End the trial of a project that was imported: from now on it tells. What is down and was not told where it came from is told
+    Release {
+        /// Its name or UUID
+        project: String,
+    },
     /// Change the limits of a project
     #[command(group = ArgGroup::new("limits").args(["check_limit", "ping_log_limit"]).required(true).multiple(true))]
     Set {
@@ -82,6 +88,7 @@ impl From<ProjectCommand> for Question {
                 Request::SetProject { project, name: Some(name), check_limit: None, ping_log_limit: None }.into()
             }
             ProjectCommand::Delete { project, yes: _ } => Request::DeleteProject { project }.into(),
+            ProjectCommand::Release { project } => Request::Import(ImportRequest::Release { project }).into(),
             ProjectCommand::Set { project, limits: Limits { check_limit, ping_log_limit } } => {
                 Request::SetProject { project, name: None, check_limit, ping_log_limit }.into()
             }
@@ -109,8 +116,18 @@ impl ProjectCommand {
     }
 }
 
+/// What a table of projects shows.
+pub(super) const HEADINGS: [&str; 6] = ["UUID", "NAME", "CHECKS", "CHECK LIMIT", "PING LOG LIMIT", "TRIAL"];
+
 /// A row of the table.
-pub(super) fn cells(row: &ProjectRow) -> [String; 5] {
+pub(super) fn cells(row: &ProjectRow) -> [String; 6] {
     let limit = row.check_limit.map_or("none".into(), |limit| limit.to_string());
-    [row.uuid.to_string(), row.name.clone(), row.checks.to_string(), limit, row.ping_log_limit.to_string()]
+    [
+        row.uuid.to_string(),
+        row.name.clone(),
+        row.checks.to_string(),
+        limit,
+        row.ping_log_limit.to_string(),
+        if row.trial { "yes" } else { "" }.into(),
+    ]
 }

@@ -61,11 +61,13 @@ pub enum Held {
     Behind(CheckId),
     /// A maintenance window is open.
     Window,
+    /// Its project is on trial.
+    Trial,
 }
 
 impl Held {
     /// A parent whose own deadline passes, or that is decided on, within so many seconds is waited for; and so often it is looked whether
-    /// one still hides a check, or a window is still open.
+    /// one still hides a check, a window is still open, or a project still on trial.
     pub const LOOK_SECS: i64 = 15 * 60;
 
     /// The word for it in answers.
@@ -76,6 +78,7 @@ impl Held {
             Self::Parent => "parent",
             Self::Behind(_) => "behind",
             Self::Window => "window",
+            Self::Trial => "trial",
         }
     }
 
@@ -87,6 +90,7 @@ impl Held {
             Self::Parent => "a parent may be about to go down too, or has just come up",
             Self::Behind(_) => "a parent is down, which has been told",
             Self::Window => "a maintenance window is open",
+            Self::Trial => "its project is on trial and tells nobody",
         }
     }
 
@@ -98,11 +102,13 @@ impl Held {
             (Self::Parent, Status::Up) => "it was up again soon after a parent",
             (Self::Behind(_), Status::Up) => "it was down while a parent was, and up again before that",
             (Self::Window, Status::Up) => "it was up again within a maintenance window",
+            (Self::Trial, Status::Up) => "it was up again while its project was on trial",
             (Self::Away, _) => "it was paused soon after a time in which no pings could be taken",
             (Self::Failures, _) => "it was paused before it had failed often enough in a row",
             (Self::Parent, _) => "it was paused while it waited for a parent",
             (Self::Behind(_), _) => "it was paused while a parent was down",
             (Self::Window, _) => "it was paused within a maintenance window",
+            (Self::Trial, _) => "it was paused while its project was on trial",
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct CheckState {
     pub failures: u16,
     /// Whether the downtime that it is in has been told.
     pub telling: Telling,
+    /// It came by an import, and since then nobody has pinged or changed it here.
+    pub untouched: bool,
 }
 
 impl CheckState {
@@ -69,6 +71,7 @@ impl CheckState {
             outcomes: Outcomes::default(),
             failures: 0,
             telling: Telling::Quiet,
+            untouched: false,
         }
     }
 
@@ -168,7 +171,7 @@ impl CheckState {
             Held::Away => now.plus_secs(Away::CHANCE_SECS),
             Held::Failures => settings.missed_after(self.last_sign().min(now), now).unwrap_or(now),
             Held::Parent => now.plus_secs(Held::LOOK_SECS.max(settings.grace.get())),
-            Held::Behind(_) | Held::Window => now.plus_secs(Held::LOOK_SECS),
+            Held::Behind(_) | Held::Window | Held::Trial => now.plus_secs(Held::LOOK_SECS),
         };
         Some((at, due))
     }
@@ -219,7 +222,7 @@ impl CheckState {
 
     /// What a ping changes besides the status.
     fn record(&mut self, kind: Kind, rid: Option<Uuid>, at: Moment) {
-        self.n_pings += 1;
+        (self.n_pings, self.untouched) = (self.n_pings + 1, false);
         match kind {
             Kind::Success | Kind::Fail => {
                 self.last_ping = Some(at);
@@ -256,7 +259,7 @@ impl CheckState {
     /// Stops monitoring and ends the run.
     pub fn pause(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
-        self.run = None;
+        (self.run, self.untouched) = (None, false);
         self.turn(Status::Paused, Cause::Operator, now, flips);
     }
 
@@ -267,7 +270,7 @@ impl CheckState {
             return false;
         }
         self.last_ping = None;
-        self.run = None;
+        (self.run, self.untouched) = (None, false);
         self.turn(Status::New, Cause::Operator, now, flips);
         true
     }
@@ -275,6 +278,7 @@ impl CheckState {
     /// Takes over new settings. What had passed its deadline under the old ones is down before they count.
     pub fn edit(&mut self, old: &Settings, new: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(old, now, flips);
+        self.untouched = false;
         self.expect(new);
         let last = self.last_sign();
         if let Telling::Due { at, held: Held::Failures } = &mut self.telling

@@ -9,6 +9,7 @@ use super::alert::ChannelHealth;
 use super::channel::{ChannelSettings, Maker};
 use super::ids::{ChannelId, KeyId, ProjectId, hyphenated_uuid};
 use super::moment::Moment;
+use super::staged::ProjectImport;
 
 /// Pings that a check's log keeps unless its project says otherwise: see [limits](crate::docs::limits).
 pub const DEFAULT_PING_LOG_LIMIT: u32 = 100;
@@ -30,6 +31,15 @@ pub struct Project {
     pub badge_key: Box<str>,
     /// What signed the badge URLs that it had at another server, which go on working.
     pub old_badge: Option<OldBadge>,
+    /// What there is to know of the import that brought it; `None`: it was made here.
+    pub import: Option<ProjectImport>,
+}
+
+impl Project {
+    /// Whether it is on trial: nobody is told anything of it.
+    pub fn is_held(&self) -> bool {
+        self.import.as_ref().is_some_and(|import| import.held)
+    }
 }
 
 /// Characters of the name of a project or channel, and of the label of a key: see [limits](crate::docs::limits).

@@ -9,10 +9,12 @@ mod delivery;
 mod parents;
 mod ping;
 mod project;
+mod stage;
 mod user;
 mod window;
 
 pub use ping::SEARCHED_BYTES;
+pub use stage::{MOST_BODY_BYTES, MOST_ENTRIES};
 pub(in crate::engine) use user::MOST_USERS;
 pub(in crate::engine) use window::MOST_WINDOWS;
 
@@ -38,6 +40,10 @@ pub struct Effects {
     pub pings: Vec<(Arrival, Ping, Bytes)>,
     /// Entries of the log of flips.
     pub flips: Vec<(FlipNumber, LoggedFlip)>,
+    /// Entries of logs that checks have which are being imported: no arrivals, and no news.
+    pub staged_pings: Vec<(Ping, Bytes)>,
+    /// The same of flips.
+    pub staged_flips: Vec<(FlipNumber, LoggedFlip)>,
     /// Entries of the log of deliveries.
     pub deliveries: Vec<Delivery>,
     /// Projects in which pings make no more checks from now on: nothing to write, but to tell.
@@ -130,6 +136,7 @@ impl WorkingState {
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
             Command::User(command) => self.user_command(*command, now),
             Command::Declare(asked) => self.declare(&asked, now),
+            Command::Stage(command) => self.stage(*command, now),
             Command::SetBadgeSecret(secret) => {
                 self.change(Change::BadgeSecret(secret));
                 Ok(Outcome::Done)

@@ -1,6 +1,8 @@
 //! Everything that can change state, as one closed list, and everything that can come of it.
 
+mod answer;
 pub mod declare;
+pub mod stage;
 pub mod user;
 
 use std::sync::Arc;
@@ -18,11 +20,12 @@ use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::ping::{Kind, Meaning, Origin};
 use crate::domain::project::{BadgeSecret, Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::text::{Failures, Name, Slug, Tags};
-use crate::domain::user::User;
-use crate::domain::user::session::Session;
+use crate::domain::user::{User, session::Session};
 use crate::domain::wanted::Conflict;
 use crate::domain::window::{Window, WindowTimes};
+pub use answer::{Answer, Unavailable};
 use declare::{Declare, Declared};
+use stage::{StageCommand, StageOutcome, StageRefusal};
 use user::{UserCommand, UserRefusal};
 
 /// A change that is asked for. A plain value: what it does depends on it, the state before it and the time alone.
@@ -109,8 +112,7 @@ pub enum Command {
         /// Why, in words.
         reason: Box<str>,
     },
-    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out. Answered with
-    /// [`Outcome::Assigned`].
+    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out.
     AssignChannel {
         /// Which channel.
         channel: ChannelId,
@@ -162,6 +164,8 @@ pub enum Command {
     User(Box<UserCommand>),
     /// Make what files declare the real state. Answered with [`Outcome::Declared`].
     Declare(Box<Declare>),
+    /// Import something, or end a trial.
+    Stage(Box<StageCommand>),
     /// Sign badge URLs with this secret from now on.
     SetBadgeSecret(BadgeSecret),
     /// Tell this database from every other one by this number, written as 8 hexadecimal digits, from now on.
@@ -388,6 +392,8 @@ pub enum Outcome {
     Queued(DeliveryNumber),
     /// What files declared is so now.
     Declared(Declared),
+    /// What a step of an import came to, if there is something to tell.
+    Stage(StageOutcome),
     /// It is done and there is nothing to tell.
     Done,
 }
@@ -429,20 +435,8 @@ pub enum Refusal {
     Conflicts(Vec<Conflict>),
     /// It is about users.
     User(UserRefusal),
+    /// It is about an import.
+    Stage(StageRefusal),
     /// The check has changed since, and who gets this is told what is true now.
     Outdated,
 }
-
-/// Why there is no answer from the writer. The command may or may not have been carried out unless it was never taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unavailable {
-    /// The queue is full: the command was not taken.
-    Busy,
-    /// The database cannot be written at the moment.
-    Storage,
-    /// The service is stopping.
-    Stopping,
-}
-
-/// What a caller gets.
-pub type Answer = Result<Result<Outcome, Refusal>, Unavailable>;

@@ -10,7 +10,7 @@ use crate::domain::alert::Delivery;
 use crate::domain::flip::LoggedFlip;
 use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
-use crate::store::{Batch, StoreError};
+use crate::store::{Batch, Kept, Mark, StoreError};
 use checkpoint::Checkpoint;
 use pieces::Pieces;
 use sweep::Sweep;
@@ -109,13 +109,31 @@ pub(super) struct Housekeeping {
     new_deliveries: u64,
     /// A damaged row of flips has been told.
     told: bool,
+    /// What an abandoned import has left is to go.
+    abandoned: Abandoned,
+}
+
+/// How far the removal of what abandoned imports have left is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Abandoned {
+    /// There is nothing.
+    No,
+    /// There is something. Flips that a start would replay cannot go: first comes a checkpoint.
+    Waits,
+    /// It is going.
+    Goes,
 }
 
 impl Housekeeping {
-    pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, size: LogSize) -> Self {
+    /// `staged`: an import may have left something.
+    pub(super) fn new(thresholds: Thresholds, checkpoint: LogPlace, size: LogSize, staged: bool) -> Self {
+        let mut checkpoint = Checkpoint::new(checkpoint);
+        if staged {
+            checkpoint.request();
+        }
         Self {
             thresholds,
-            checkpoint: Checkpoint::new(checkpoint),
+            checkpoint,
             sweep: Sweep::new(size),
             // What was being written when the server ended belongs to nobody.
             pieces: Pieces::due(),
@@ -123,6 +141,7 @@ impl Housekeeping {
             prunes_deliveries: false,
             new_deliveries: 0,
             told: false,
+            abandoned: if staged { Abandoned::Waits } else { Abandoned::No },
         }
     }
 
@@ -144,7 +163,7 @@ impl Housekeeping {
     /// Begins again where it stood, but sweeps only from this arrival on.
     pub(super) fn begin_again(&mut self, thresholds: Thresholds, standing: Standing, from: Arrival) {
         let pieces = std::mem::replace(&mut self.pieces, Pieces::due());
-        *self = Self { pieces, ..Self::new(thresholds, standing.done, standing.size) };
+        *self = Self { pieces, ..Self::new(thresholds, standing.done, standing.size, self.abandoned != Abandoned::No) };
         self.sweep.from = from;
     }
 
@@ -161,6 +180,38 @@ impl Housekeeping {
     /// Counts what a batch appends: so many pings, and bytes of their bodies that count as long.
     pub(super) fn appended(&mut self, appended: (u64, u64)) {
         self.sweep.appended(appended);
+    }
+
+    /// Counts pings that a batch has put among the kept.
+    pub(super) fn kept(&mut self, batch: &Batch, kept: Kept) -> Result<(), StoreError> {
+        batch.set_mark(Mark::KeptBytes, self.sweep.add_kept(kept))
+    }
+
+    /// Something has changed of the imports under way. What one leaves that is `over` goes, if it was not finished.
+    pub(super) fn staged(&mut self, batch: &Batch, state: &State, over: bool) -> Result<(), StoreError> {
+        if over {
+            self.checkpoint.request();
+            self.abandoned = Abandoned::Waits;
+        }
+        batch.set_mark(Mark::Staged, u64::from(!state.stagings.is_empty() || self.abandoned != Abandoned::No))
+    }
+
+    /// Does the next step of removing what abandoned imports have left; `false`: there was nothing to write.
+    fn remove_abandoned(&mut self, batch: &Batch, state: &State) -> Result<bool, StoreError> {
+        match self.abandoned {
+            Abandoned::Waits if !self.checkpoint.pending() => {
+                self.next_flip = Some(FlipNumber(0));
+                self.sweep.look_at_kept();
+                self.abandoned = Abandoned::Goes;
+            }
+            Abandoned::Goes if self.next_flip.is_none() && !self.sweep.pending() => {
+                self.abandoned = Abandoned::No;
+                batch.set_mark(Mark::Staged, u64::from(!state.stagings.is_empty()))?;
+                return Ok(true);
+            }
+            Abandoned::No | Abandoned::Waits | Abandoned::Goes => {}
+        }
+        Ok(false)
     }
 
     /// Counts deliveries that a batch appends.
@@ -207,7 +258,8 @@ impl Housekeeping {
 
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
-        self.checkpoint.pending() || self.sweep.pending() || self.pieces.pending() || self.next_flip.is_some() || self.prunes_deliveries
+        let is_housekeeping = self.checkpoint.pending() || self.sweep.pending() || self.pieces.pending();
+        is_housekeeping || self.next_flip.is_some() || self.prunes_deliveries || self.abandoned != Abandoned::No
     }
 
     /// Does one slice of whatever is due in a batch that has just appended so many pings and written so many bytes of bodies, and maybe a
@@ -232,6 +284,7 @@ impl Housekeeping {
         }
         // Twice what came in, so that it gets ahead of any rate.
         wrote |= self.pieces.slice(batch, self.thresholds.sweep_bytes.max(2 * appended.1), upload)?;
+        wrote |= self.remove_abandoned(batch, state)?;
         wrote |= self.prune_flips(batch, state, now)?;
         wrote |= self.prune_deliveries(batch, state, now)?;
         Ok(wrote)
@@ -247,7 +300,7 @@ impl Housekeeping {
         let Some(next) = self.next_flip else { return Ok(false) };
         let (most, before) = (FLIPS_A_ROW * self.thresholds.slice, now.map(|now| now.start_of_month(FLIP_MONTHS)));
         let is_old = |at| before.is_some_and(|before| at < before);
-        let is_dead = |logged: &LoggedFlip| is_old(logged.flip.at) || state.check(logged.check).is_none();
+        let is_dead = |logged: &LoggedFlip| is_old(logged.flip.at) || !state.may_show(logged.check);
         // One that lies ahead holds nothing up.
         let holds = |logged: &LoggedFlip| now.is_some_and(|now| !logged.flip.at.is_ahead_of(now));
         // What a start would replay stays.

@@ -24,6 +24,8 @@ pub(super) struct Loaded {
     pub(super) checkpoint: LogPlace,
     /// How many pings there are, with what bodies.
     pub(super) size: LogSize,
+    /// There may be entries of logs of an import that was not finished.
+    pub(super) staged: bool,
 }
 
 /// Times in the file, seen from a moment.
@@ -156,6 +158,7 @@ fn read(store: &Store, (body_limit, large): (usize, usize), now: Moment) -> Resu
         times,
         checkpoint,
         size,
+        staged: snapshot.mark(Mark::Staged)? != 0,
     })
 }
 

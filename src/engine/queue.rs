@@ -210,6 +210,7 @@ fn weight(command: &Command) -> usize {
         Command::SetChannel { settings, .. } => settings.as_ref().map_or(0, |settings| pairs_weight(settings.pairs())),
         Command::AdoptSetting { value, .. } => value.len(),
         Command::Declare(asked) => asked.weight(),
+        Command::Stage(command) => command.weight(),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
         Command::Expire(checks) | Command::BringBack(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
         Command::BeginDeliveries(numbers) => size_of_val(&**numbers),

@@ -10,6 +10,7 @@ mod keys;
 mod managed;
 mod outbox;
 mod project;
+mod stagings;
 mod unique;
 mod users;
 
@@ -37,6 +38,7 @@ use children::Children;
 use keys::Keys;
 pub use managed::Managed;
 pub use outbox::Outbox;
+pub use stagings::{StagedLog, Staging, StagingChange, Stagings};
 use unique::UniqueIndexes;
 pub use users::{UserChange, Users};
 
@@ -93,6 +95,8 @@ pub struct State {
     pub users: Users,
     /// What files own.
     pub managed: Managed,
+    /// Imports under way.
+    pub stagings: Stagings,
     /// What signs badge URLs; `None` only until a new database has been given one.
     pub badge_secret: Option<BadgeSecret>,
     /// What tells this database from every other one; `None` only until it has been given one.
@@ -222,9 +226,13 @@ impl State {
         n >= self.first_kept_ping(check)
     }
 
-    /// The oldest ping of a check that is within its log limit; above all pings if the check is gone.
-    pub fn first_kept_ping(&self, check: CheckId) -> u64 {
-        self.check(check).map_or(u64::MAX, |check| check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1)
+    /// The oldest ping of a check that is within its log limit; above all pings if the check is gone. One that is being imported keeps all.
+    pub fn first_kept_ping(&self, id: CheckId) -> u64 {
+        match self.check(id) {
+            Some(check) => check.state.n_pings.saturating_sub(self.ping_log_limit(check.project)) + 1,
+            None if self.stagings.holds(id) => 0,
+            None => u64::MAX,
+        }
     }
 
     /// Makes a change.
@@ -285,6 +293,7 @@ impl State {
                 }
                 self.managed.put(id.0, None);
             }
+            Change::Staging(change, at) => self.stagings.apply(change, *at),
             Change::Away(away) => self.away = Arc::clone(away),
             Change::Queued(row) => {
                 self.outbox.put(row, self.by_channel.get(&row.channel).copied());
@@ -337,7 +346,7 @@ impl State {
     }
 
     fn remove_check(&mut self, id: CheckId) {
-        self.orphans.remove(&id);
+        let is_orphan = self.orphans.remove(&id);
         self.managed.put(id.0, None);
         let Some(check) = self.checks.remove(&id) else { return };
         for (index, name) in [(&mut self.by_uuid, check.uuid), (&mut self.by_badge, check.badge)] {
@@ -346,7 +355,8 @@ impl State {
                 index.remove(&name);
             }
         }
-        if let Some(project_state) = self.projects.get_mut(&check.project).or_else(|| self.gone.get_mut(&check.project)) {
+        let projects = if is_orphan { &mut self.gone } else { &mut self.projects };
+        if let Some(project_state) = projects.get_mut(&check.project) {
             project_state.version += 1;
             project_state.checks.remove(&id);
             project_state.told_down.remove(&id);
@@ -366,8 +376,12 @@ impl State {
 
     fn put_project(&mut self, project: &Arc<Project>) {
         if let Some(project_state) = self.projects.get_mut(&project.id) {
-            project_state.project = Arc::clone(project);
+            let old = std::mem::replace(&mut project_state.project, Arc::clone(project));
             project_state.version += 1;
+            if old.badge_key != project.badge_key {
+                self.by_badge_key.remove(&old.badge_key);
+                self.by_badge_key.insert(project.badge_key.clone(), project.id);
+            }
         } else {
             let project_state = ProjectState {
                 project: Arc::clone(project),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::apply::{Effects, WorkingState};
+use super::command::stage::StageCommand;
 use super::command::user::UserCommand;
 use super::command::{Command, Unavailable};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
@@ -95,12 +96,12 @@ impl Memory {
         now: Moment,
         random: &Random,
     ) -> Result<(Self, State, Times), StoreError> {
-        let Loaded { working, times, checkpoint, size } = caught(|| load(store, (body_limit, thresholds.large), now))?;
+        let Loaded { working, times, checkpoint, size, staged } = caught(|| load(store, (body_limit, thresholds.large), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let last_stamp = now.following(times.last_stamp);
         let alarm = alarm_of(&working.state, last_stamp);
-        let housekeeping = Housekeeping::new(thresholds, checkpoint, size);
+        let housekeeping = Housekeeping::new(thresholds, checkpoint, size, staged);
         Ok((Self { working, alarm, housekeeping, last_stamp, more_due: false, ahead: None }, published, times))
     }
 }
@@ -277,6 +278,8 @@ impl Writer {
         if due.housekeeping && self.memory.working.state.secrets_to_keep().is_some() {
             own.push(Command::ForgetSecrets);
         }
+        let idle = self.memory.working.idle_imports(now).into_iter();
+        own.extend(idle.map(|import| Command::Stage(Box::new(StageCommand::Abandon { import }))));
         let uptime = self.shared.clock.uptime();
         let has_commands = !entries.is_empty() || !own.is_empty() || self.ahead.is_some();
         if !has_commands && !self.has_housekeeping() && !self.presence.is_due(uptime, false) {

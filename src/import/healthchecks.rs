@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::report::{IncompleteRow, LateRow, Remarks, Report, Tally, What};
 use super::rows::{Complaint, Row, Table};
-use super::{MOST_COMPLAINTS, Options, Source, environment};
+use super::{Entry, MOST_COMPLAINTS, Options, Source, environment};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::alert::{Held, Telling};
 use crate::domain::imported::{Imported, ImportedChannel, ImportedProject, ImportedSettings};
@@ -241,21 +241,30 @@ impl<'a> Healthchecks<'a> {
         Ok(())
     }
 
-    /// Takes a row of a log.
-    pub(super) fn log(&mut self, row: &Row) -> Result<(), Complaint> {
+    /// What there is, before logs have been read.
+    pub(super) fn imported(&self) -> &Imported {
+        &self.imported
+    }
+
+    /// Takes a row of a log; what comes along of it.
+    pub(super) fn log(&mut self, row: &Row) -> Result<Option<Entry>, Complaint> {
         let id = row.id("owner_id")?;
         let Some(log) = self.logs.get_mut(&id) else {
             let what = if row.table == Table::Flip { What::Flips } else { What::Pings };
             let why = if self.left.contains(&id) { "of checks that stay behind" } else { "of checks that are not in it" };
             self.tally.dropped(what, 1, why);
-            return Ok(());
+            return Ok(None);
         };
-        let at = match row.table {
-            Table::Flip => log.flip(row, self.now, &mut self.tally)?.map(|flip| flip.flip.at),
-            _ => log.ping(row, self.options, self.now, &mut self.tally)?.map(|ping| ping.at),
+        let entry = match row.table {
+            Table::Flip => log.flip(row, self.now, &mut self.tally)?.map(|flip| Ok(Entry::Flip(flip, row.id("id")?))).transpose()?,
+            _ => log.ping(row, self.options, self.now, &mut self.tally)?.map(Entry::Ping),
         };
+        let at = entry.as_ref().map(|entry| match entry {
+            Entry::Ping(ping) => ping.at,
+            Entry::Flip(flip, _) => flip.flip.at,
+        });
         self.imported.newest = self.imported.newest.max(at);
-        Ok(())
+        Ok(entry)
     }
 
     /// What there is when the logs have been read.

@@ -141,6 +141,7 @@ impl fmt::Display for ManageError {
                 f.write_str("the project has as many maintenance windows as it may; `window delete` makes room")
             }
             Self::Refused(Refusal::Parents(error)) => error.fmt(f),
+            Self::Refused(Refusal::Stage(refusal)) => refusal.fmt(f),
             Self::Refused(Refusal::ChannelDisabled) => f.write_str("the channel is disabled; `channel enable` changes that"),
             Self::Refused(Refusal::Outdated) => {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")

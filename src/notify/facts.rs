@@ -66,9 +66,14 @@ impl MessageSender {
         down
     }
 
-    /// Looks at the checks of a project of which somebody was told that they are down, oldest first.
+    /// Looks at the checks of a project of which somebody was told that they are down, oldest first. One on trial tells nobody again.
     pub(super) fn each_told(&self, project: ProjectId, mut look: impl FnMut(&Check)) {
-        let told = |state: &State| state.project(project).map(|found| found.told_down().iter().copied().collect::<Vec<_>>());
+        let told = |state: &State| {
+            state
+                .project(project)
+                .filter(|found| !found.project.is_held())
+                .map(|found| found.told_down().iter().copied().collect::<Vec<_>>())
+        };
         for some in told(&self.handle.state()).unwrap_or_default().chunks(LOOKED_AT_ONCE) {
             // The lock is held for a few at a time.
             let state = self.handle.state();

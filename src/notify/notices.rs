@@ -184,7 +184,8 @@ fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<(ProjectId, Channe
         Trouble::Full(project) => channel.project == project,
         Trouble::Unwritable => true,
     };
-    let all = state.projects().flat_map(|project_state| project_state.channels.values());
+    let all =
+        state.projects().filter(|project_state| !project_state.project.is_held()).flat_map(|project_state| project_state.channels.values());
     let channels = all.filter(|channel| channel.settings.takes(Event::Notice) && channel.health.disabled.is_none() && concerns(channel));
     channels.map(|channel| (channel.project, channel.id)).collect()
 }

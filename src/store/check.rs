@@ -57,10 +57,11 @@ struct CheckRow<'a> {
     outcomes: u64,
     #[serde(default)]
     failures: u16,
-    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures; of version 4: 4 parent, 5 behind, 6 unheard, 7 window
+    /// Version 3 from here on. 0 quiet, 1 told, 2 away, 3 failures; of version 4: 4 parent, 5 behind, 6 unheard, 7 window; of version 5:
+    /// 8 trial
     #[serde(default)]
     telling: u8,
-    /// When it is decided again, for 2 to 5 and 7.
+    /// When it is decided again, for 2 to 5, 7 and 8.
     #[serde(default)]
     telling_at: i64,
     #[serde(default = "one")]
@@ -71,11 +72,14 @@ struct CheckRow<'a> {
     /// The parent that hides it, for 5.
     #[serde(default)]
     behind: u64,
+    /// Version 5 from here on.
+    #[serde(default)]
+    untouched: bool,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
 /// The number that stands for a stored status.
@@ -114,6 +118,7 @@ fn telling_numbers(telling: Telling) -> (u8, i64, u64) {
         Telling::Due { at, held: Held::Parent } => (4, at.micros(), 0),
         Telling::Due { at, held: Held::Behind(CheckId(parent)) } => (5, at.micros(), parent),
         Telling::Due { at, held: Held::Window } => (7, at.micros(), 0),
+        Telling::Due { at, held: Held::Trial } => (8, at.micros(), 0),
     }
 }
 
@@ -128,6 +133,7 @@ fn telling_of(number: u8, at: i64, behind: u64) -> Option<Telling> {
         5 => due(Held::Behind(CheckId(behind))),
         6 => Telling::Unheard,
         7 => due(Held::Window),
+        8 => due(Held::Trial),
         _ => return None,
     })
 }
@@ -171,6 +177,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             after: settings.after.get(),
             parents: settings.parents.ids().iter().map(|parent| parent.0).collect(),
             behind,
+            untouched: state.untouched,
         }
     }
 }
@@ -211,6 +218,7 @@ impl CheckRow<'_> {
             outcomes: Outcomes::from_bits(self.outcomes),
             failures: self.failures,
             telling: telling_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
+            untouched: self.untouched,
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })

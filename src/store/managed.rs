@@ -38,11 +38,15 @@ impl Batch {
     pub fn put_managed(&self, id: u64, source: Option<&Source>) -> Result<(), StoreError> {
         match source {
             Some(source) => self.put(MANAGED, id, &ManagedRow { source: source.as_str() }),
-            None => {
-                self.transaction.open_table(MANAGED)?.remove(id)?;
-                Ok(())
-            }
+            None => self.remove_managed([id]),
         }
+    }
+
+    /// Nobody owns these objects any more.
+    pub fn remove_managed(&self, ids: impl IntoIterator<Item = u64>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(MANAGED)?;
+        ids.into_iter().try_for_each(|id| table.remove(id).map(drop))?;
+        Ok(())
     }
 }
 

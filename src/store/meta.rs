@@ -41,6 +41,8 @@ pub enum Mark {
     FlipsOutOfOrder,
     /// Since when the clock had gone without a step when something was written last: microseconds since 1970.
     SteadySince,
+    /// Not 0: there may be entries of logs of an import that has not been finished.
+    Staged,
 }
 
 impl Mark {
@@ -56,6 +58,7 @@ impl Mark {
             Self::Alive => "alive",
             Self::FlipsOutOfOrder => "flips_out_of_order",
             Self::SteadySince => "steady_since",
+            Self::Staged => "staged",
         }
     }
 }

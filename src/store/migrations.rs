@@ -10,7 +10,7 @@ type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
 /// release lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -21,6 +21,7 @@ const STEPS: [Step; 10] = [
     rows_with_second_factors,
     managed_table,
     rows_with_adopted_keys,
+    rows_of_imports,
 ];
 
 /// The version that this release writes.
@@ -106,5 +107,10 @@ fn managed_table(transaction: &WriteTransaction) -> Result<(), StoreError> {
 /// Version 10: rows of keys that are written from here on may be of another server, and have version 3; rows of projects may hold what signed
 /// their badge URLs there, and have version 2.
 fn rows_with_adopted_keys(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 11: rows of projects and checks that are written from here on say what an import brought, and have versions 3 and 5.
+fn rows_of_imports(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }

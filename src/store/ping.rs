@@ -1,6 +1,7 @@
 //! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
 
 mod row;
+mod staged;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -14,6 +15,7 @@ use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, long_bytes};
 use row::PingRow;
 pub(super) use row::{LoggedBody, read};
+pub use staged::Kept;
 
 /// `pings`: arrival number -> `PingRow`. A row names the arrival of the same check's ping before it.
 pub(super) const PINGS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("pings");

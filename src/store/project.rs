@@ -9,13 +9,14 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::ChannelHealth;
+use crate::domain::alert::{Away, ChannelHealth};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{
     Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret,
 };
+use crate::domain::staged::ProjectImport;
 
 /// `projects`: project id -> `ProjectRow`.
 pub(super) const PROJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("projects");
@@ -34,11 +35,17 @@ struct ProjectRow<'a> {
     /// Version 2 from here on.
     #[serde(default)]
     old_badge: Option<[u8; 20]>,
+    /// Version 3 from here on.
+    #[serde(default)]
+    import: Option<ImportRow>,
 }
+
+/// The first number, the one after the last, whether it is on trial, and since and until when its pings went elsewhere.
+type ImportRow = (u64, u64, bool, Option<(i64, i64)>);
 
 impl<'a> Record<'a> for ProjectRow<'a> {
     const TABLE: &'static str = "projects";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,6 +120,10 @@ impl Batch {
             ping_log_limit: project.ping_log_limit,
             badge_key: &project.badge_key,
             old_badge: project.old_badge.map(|OldBadge(key)| key),
+            import: project.import.as_ref().map(|import| {
+                let away = import.away.map(|Away { from, to }| (from.micros(), to.micros()));
+                (import.numbers.start, import.numbers.end, import.held, away)
+            }),
         };
         self.put(PROJECTS, project.id.0, &row)
     }
@@ -198,6 +209,10 @@ pub(super) fn read_project(id: u64, bytes: &[u8]) -> Result<Project, StoreError>
         ping_log_limit: row.ping_log_limit,
         badge_key: row.badge_key.into(),
         old_badge: row.old_badge.map(OldBadge),
+        import: row.import.map(|(first, end, held, away)| {
+            let away = away.map(|(from, to)| Away { from: Moment::from_micros(from), to: Moment::from_micros(to) });
+            ProjectImport { numbers: first..end, held, away }
+        }),
     })
 }
 
@@ -230,7 +245,7 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
         uuid: row.uuid,
         project: ProjectId(row.project),
         name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
-        settings: ChannelSettings::read(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
+        settings: ChannelSettings::stored(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
         operator: row.operator,
         health: ChannelHealth { disabled: row.disabled.map(trouble_of), failing: row.failing.map(trouble_of) },
     })
@@ -242,7 +257,7 @@ pub(super) fn refused_project(id: u64, bytes: &[u8]) -> Option<(StoreError, Opti
     let (name, badge_key) = (format!("project {id}, which this release cannot read"), format!("aside-{id}"));
     let uuid = Uuid::from_u128(u128::from(id));
     let (badge_key, ping_log_limit) = (badge_key.as_str(), DEFAULT_PING_LOG_LIMIT);
-    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None };
+    let row = ProjectRow { uuid, name: &name, check_limit: None, ping_log_limit, badge_key, old_badge: None, import: None };
     let mut instead = Vec::new();
     let encoded = record::encode(&row, &mut instead);
     Some((error, encoded.ok().map(|()| instead)))

@@ -12,7 +12,7 @@ mod versions;
 
 use super::*;
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{ChannelHealth, Held, Telling};
+use crate::domain::alert::{Away, ChannelHealth, Held, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
@@ -23,6 +23,7 @@ use crate::domain::parents::Parents;
 use crate::domain::ping::{Kind, Method, Origin, Ping, Scheme};
 use crate::domain::project::{Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
+use crate::domain::staged::ProjectImport;
 use crate::domain::status::Status;
 use crate::domain::text::{Description, Keywords, Name, Slug, Tags};
 
@@ -47,7 +48,9 @@ fn uuid(number: u128) -> Uuid {
 fn project() -> Project {
     let name = ProjectName::parse("Zuhause").unwrap();
     let (id, uuid, badge_key, old_badge) = (ProjectId(1), uuid(1), "badge".into(), Some(OldBadge([200; 20])));
-    Project { id, uuid, name, check_limit: Some(20), ping_log_limit: 100, badge_key, old_badge }
+    let away = Some(Away { from: Moment::from_secs(50), to: Moment::from_secs(60) });
+    let import = Some(ProjectImport { numbers: 2..9, held: true, away });
+    Project { id, uuid, name, check_limit: Some(20), ping_log_limit: 100, badge_key, old_badge, import }
 }
 
 fn keys() -> Vec<Key> {
@@ -97,6 +100,7 @@ fn check() -> Check {
         outcomes: Outcomes::from_bits(0b10_01),
         failures: 3,
         telling: Telling::Due { at: Moment::from_secs(110), held: Held::Behind(CheckId(4)) },
+        untouched: true,
         ..CheckState::new(Moment::from_secs(50))
     };
     Check { id: CheckId(6), uuid: uuid(6), badge: uuid(7), project: ProjectId(1), settings: Arc::new(settings), state }

@@ -270,6 +270,14 @@ fn notes(visit: &Visit) -> Vec<Note> {
         let text = format!("Ping URLs here begin with {base_url}, but you came by {address}. Start overdue with --base-url {address}.");
         notes.push(Note::late(text));
     }
+    if let Ok(project) = visit.project()
+        && project.is_held()
+    {
+        let name = project.name.as_str();
+        notes.push(Note::late(format!(
+            "This project is on trial: nobody is told what goes down here. overdue project release {name:?} ends that."
+        )));
+    }
     notes
 }
 

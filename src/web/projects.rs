@@ -53,6 +53,8 @@ struct Row {
     /// The most urgent of what its checks are.
     worst: Shown,
     last: Option<When>,
+    /// It was imported and tells nobody yet.
+    trial: bool,
     /// Names of checks that are down, and how many more are.
     down: Vec<String>,
     more_down: usize,
@@ -103,6 +105,7 @@ fn row(visit: &Visit, project: &Project) -> Row {
         worst: counts.keys().next().copied().unwrap_or(Shown::New),
         more_down: counts.get(&Shown::Down).copied().unwrap_or_default().saturating_sub(down.len()),
         counts: counts.into_iter().collect(),
+        trial: project.is_held(),
         down,
     }
 }

@@ -292,7 +292,8 @@ impl From<Refusal> for Fault {
             Refusal::TooLong(field) => Self::BadRequest(format!("json validation error: {field} is too long").into()),
             Refusal::Parents(error) => Self::BadRequest(error.to_string().into()),
             Refusal::Settings(error) => Self::BadRequest(error.to_string().into()),
-            // No request of this door names a project, retries a delivery or declares anything.
+            // No request of this door names a project, retries a delivery, declares or imports anything.
+            Refusal::Stage(_) => Self::BadRequest("it cannot be imported".into()),
             Refusal::Conflicts(_) => Self::BadRequest("what is declared cannot be".into()),
             Refusal::ProjectNameTaken => Self::BadRequest("the project's name is taken".into()),
             Refusal::User(_) => Self::BadRequest("the user does not allow it".into()),

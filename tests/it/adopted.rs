@@ -51,7 +51,16 @@ fn fill(medium: &Medium, secrets: &[&str], keys: &[Secret]) {
     batch.set_adopted(&adopted).unwrap();
     let (id, name, badge_key) = (ProjectId(1), ProjectName::parse("moved").unwrap(), "bk-1");
     let old_badge = Some(OldBadge::of(badge_key, &secret(SECRET)));
-    let project = Project { id, uuid: Uuid::nil(), name, check_limit: None, ping_log_limit: 10, badge_key: badge_key.into(), old_badge };
+    let project = Project {
+        id,
+        uuid: Uuid::nil(),
+        name,
+        check_limit: None,
+        ping_log_limit: 10,
+        badge_key: badge_key.into(),
+        old_badge,
+        import: None,
+    };
     batch.put_project(&project).unwrap();
     for (number, secret) in keys.iter().cloned().enumerate() {
         let (id, label, hint, created) = (KeyId(2 + number as u64), KeyLabel::default(), "hcw_".into(), Moment::from_secs(1));

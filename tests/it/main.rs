@@ -27,6 +27,7 @@ mod faults;
 mod feed;
 mod growth;
 mod import_api;
+mod imports;
 mod layouts;
 mod metrics;
 mod notify;

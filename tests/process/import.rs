@@ -1,4 +1,6 @@
-//! What another program kept, looked at by the command line.
+//! What another program kept, looked at by the command line, and brought here.
+
+mod real;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,8 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
     for (words, part) in [
         (&[path, "--dry-run"][..], "it is in PostgreSQL's own format: pg_restore -f - FILE | overdue import healthchecks -"),
         (&["/nowhere/hc", "--dry-run"], "/nowhere/hc: No such file"),
-        (&[path], "the following required arguments were not provided: --dry-run"),
+        (&[path], "the following required arguments were not provided: <--dry-run|--trial|--live>"),
+        (&[path, "--dry-run", "--live"], "cannot be used with"),
         (&[path, "--dry-run", "--tz", "UTC"], "give two names with = between them"),
         (&[path, "--dry-run", "--env-file", "/nowhere/env"], "cannot read /nowhere/env"),
     ] {

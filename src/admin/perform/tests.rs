@@ -32,7 +32,7 @@ fn projects_become_rows() {
         ping_log_limit: None,
     };
     let row = |name: &str, limit: &str| {
-        format!(r#"{{"projects":[{{"uuid":"{uuid}","name":"{name}","checks":0,"check_limit":{limit},"ping_log_limit":7}}]}}"#)
+        format!(r#"{{"projects":[{{"uuid":"{uuid}","name":"{name}","checks":0,"check_limit":{limit},"ping_log_limit":7,"trial":false}}]}}"#)
     };
     assert_eq!(json(&service, Request::ListProjects {}), row("one", "3"));
     assert_eq!(json(&service, set(&uuid, "uno")), r#""done""#);

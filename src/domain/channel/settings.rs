@@ -72,14 +72,34 @@ impl ChannelSettings {
         K: AsRef<str>,
         V: Into<Box<str>>,
     {
+        let settings = Self::stored(kind, pairs)?;
+        let required = kind.fields.iter().find(|field| matches!(field.need, Need::Required) && !settings.has(field));
+        let problem = match required {
+            Some(field) => missing(field),
+            None => match (kind.rule)(&settings) {
+                Ok(()) => return Ok(settings),
+                Err(problem) => problem.into(),
+            },
+        };
+        Err(SettingsError { kind, problem })
+    }
+
+    /// Settings of a channel that was imported without some of what its kind needs, or from what the file keeps of any.
+    ///
+    /// # Errors
+    /// For a key that the kind does not have or that comes twice, and a value that could not be sent. Whatever is missing may be.
+    pub fn stored<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    where
+        K: AsRef<str>,
+        V: Into<Box<str>>,
+    {
         let refused = |problem| SettingsError { kind, problem };
         let mut settings = Self { kind, values: BTreeMap::new(), common: Box::new(Common::NONE) };
         for (key, value) in pairs {
             settings.insert(key.as_ref(), value.into()).map_err(refused)?;
         }
         settings.values.retain(|key, value| !value.is_empty() || !kind.field(key).is_some_and(|(field, _)| field.drops_empty()));
-        settings.complete().map_err(refused)?;
-        (kind.rule)(&settings).map_err(|problem| refused(problem.into()))?;
+        settings.give_defaults();
         *settings.common = Common::of(&settings);
         Ok(settings)
     }
@@ -107,22 +127,20 @@ impl ChannelSettings {
         }
     }
 
-    /// Gives what was left out its default, or refuses to do without it.
-    fn complete(&mut self) -> Result<(), String> {
+    /// Gives what was left out its default, if it has one.
+    fn give_defaults(&mut self) {
         for field in self.kind.fields {
             match field.need {
                 _ if self.has(field) => {}
-                Need::Required => return Err(missing(field)),
                 Need::Default(value) => {
                     self.values.insert(field.key.into(), value.into());
                 }
                 Need::Derived { value, .. } => {
                     self.values.insert(field.key.into(), value(self).into());
                 }
-                Need::Optional | Need::ToDeliver => {}
+                Need::Optional | Need::Required | Need::ToDeliver => {}
             }
         }
-        Ok(())
     }
 
     /// Whether the field has a value, or a file that holds it.
@@ -135,9 +153,11 @@ impl ChannelSettings {
         self.kind.field(key).is_some_and(|(field, _)| self.has(field))
     }
 
-    /// What is missing to deliver anything; `None`: nothing. Only channels that were made before more was asked lack something.
+    /// What is missing to deliver anything; `None`: nothing. Only channels that were made before more was asked, or imported without all,
+    /// lack something.
     pub fn lacks(&self) -> Option<String> {
-        self.kind.fields.iter().find(|field| matches!(field.need, Need::ToDeliver) && !self.has(field)).map(missing)
+        let is_needed = |field: &&Field| matches!(field.need, Need::Required | Need::ToDeliver);
+        self.kind.fields.iter().filter(is_needed).find(|field| !self.has(field)).map(missing)
     }
 
     /// These settings, unless something is missing to deliver anything.

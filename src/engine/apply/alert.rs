@@ -24,6 +24,7 @@ const AT_ONCE_SECS: i64 = 2 * 60;
 
 /// What has become of a row before it was sent, in words.
 pub(super) const DISABLED: &str = "the channel is disabled";
+const ON_TRIAL: &str = "its project is on trial";
 const TOO_MANY: &str = "too much waits to be sent";
 const OVERTAKEN: &str = "too many changes of this check wait for this channel";
 pub(super) const CHECK_GONE: &str = "the check was deleted";
@@ -73,12 +74,15 @@ impl WorkingState {
         }
         let now_or_never = match held {
             // It has reported a failure since: that is news of its own.
-            _ if !matches!(held, Held::Failures | Held::Window) && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) => {
+            _ if !matches!(held, Held::Failures | Held::Window | Held::Trial)
+                && check.state.outcomes.newest_first().next() == Some(RunOutcome::Fail) =>
+            {
                 true
             }
             Held::Away => false,
             // It was removed, or the check has other tags.
             Held::Window => self.held_by_window(check, now).is_none(),
+            Held::Trial => !self.is_held(check),
             Held::Parent => check.settings.parents.ids().is_empty(),
             Held::Behind(parent) => !check.settings.parents.ids().contains(&parent),
             Held::Failures => check.state.failures >= u16::from(check.settings.after.get()),
@@ -95,8 +99,16 @@ impl WorkingState {
 
     /// What holds back that a check is down, which was held back before for the given reason; `None`: nothing does.
     fn held_back(&self, check: &Check, before: Option<Held>, now: Moment) -> Option<Telling> {
+        if self.is_held(check) {
+            return Some(Telling::Due { at: now.plus_secs(Held::LOOK_SECS), held: Held::Trial });
+        }
         let held = Self::too_few_failures(check, now).or_else(|| self.held_by_window(check, now));
         held.or_else(|| self.held_by_parents(check, before, now))
+    }
+
+    /// Whether the project of a check is on trial.
+    fn is_held(&self, check: &Check) -> bool {
+        self.state.project(check.project).is_some_and(|project_state| project_state.project.is_held())
     }
 
     /// Tells a downtime that began at that moment, unless it is held back.
@@ -119,7 +131,9 @@ impl WorkingState {
     /// The latest time in which pings could not be taken and the one that a check went down for at that moment may have been lost.
     fn was_away(&self, check: &Check, deadline: Moment, now: Moment) -> Option<Away> {
         let expected = deadline.plus_secs(-check.settings.grace.get());
-        self.state.away.iter().rev().filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
+        let of_project = self.state.project(check.project).and_then(|project_state| project_state.project.import.as_ref()?.away);
+        let all = of_project.iter().chain(self.state.away.iter().rev());
+        all.filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
     }
 
     fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
@@ -172,6 +186,9 @@ impl WorkingState {
     pub(super) fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
         if channel.health.disabled.is_some() {
             return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
+        }
+        if self.state.project(channel.project).is_some_and(|project_state| project_state.project.is_held()) {
+            return self.log_delivery(&row, DeliveryOutcome::Skipped, ON_TRIAL, now);
         }
         if self.state.outbox.is_full_for(channel.project) {
             return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now);

@@ -103,6 +103,7 @@ impl WorkingState {
         let settings = Arc::make_mut(&mut check.settings);
         settings.after = after.unwrap_or(settings.after);
         settings.parents = parents.unwrap_or_else(|| settings.parents.clone());
+        check.state.untouched = false;
         Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
@@ -119,6 +120,7 @@ impl WorkingState {
             let others = check.settings.channels.iter().copied().filter(|other| *other != channel);
             let channels: BTreeSet<_> = others.chain(assigned.then_some(channel)).collect();
             Arc::make_mut(&mut check.settings).channels = channels.into_iter().collect();
+            check.state.untouched = false;
             self.put_check(check, &flips, now);
             count += 1;
         }

@@ -24,7 +24,7 @@ impl WorkingState {
         let NewProject { uuid, name, check_limit, ping_log_limit, badge_key } = request;
         self.free_name(&name)?;
         let id = ProjectId(self.next_id());
-        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key, old_badge: None }))
+        Ok(self.put_project(Project { id, uuid, name, check_limit, ping_log_limit, badge_key, old_badge: None, import: None }))
     }
 
     pub(super) fn set_project(

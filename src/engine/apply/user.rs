@@ -212,7 +212,7 @@ impl WorkingState {
         gone.into_iter().for_each(|id| self.change(Change::User(UserChange::SessionGone(id))));
     }
 
-    fn remove_link(&mut self, purpose: Purpose) {
+    pub(super) fn remove_link(&mut self, purpose: Purpose) {
         if let Some(link) = self.state.users.link_for(purpose) {
             let gone = UserChange::LinkGone(link.id);
             self.change(Change::User(gone));
@@ -236,7 +236,7 @@ impl WorkingState {
         if was_owner && !others { Err(UserRefusal::LastOwner.into()) } else { Ok(()) }
     }
 
-    fn put_user(&mut self, user: User) -> Outcome {
+    pub(super) fn put_user(&mut self, user: User) -> Outcome {
         self.change(Change::User(UserChange::User(Arc::new(user.clone()))));
         Outcome::User(Box::new(user))
     }

@@ -4,7 +4,7 @@
 use super::super::state::{ProjectState, State};
 use super::Slice;
 use crate::domain::ids::Arrival;
-use crate::store::{Mark, PingCursor, PrunedKept, StoreError};
+use crate::store::{Kept, Mark, PingCursor, PrunedKept, StoreError};
 
 /// What the file holds of pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,18 @@ impl Sweep {
     /// Has everything that is dead removed.
     pub(super) fn request(&mut self) {
         self.requested = true;
+    }
+
+    /// Has every one of the kept looked at.
+    pub(super) fn look_at_kept(&mut self) {
+        (self.cursor, self.to_look_at) = (PingCursor::default(), self.size.kept_len);
+    }
+
+    /// Counts what was put among the kept; bytes of all their bodies that count as long.
+    pub(super) fn add_kept(&mut self, Kept { pings, bytes }: Kept) -> u64 {
+        self.size.kept_len += pings;
+        self.size.kept_bytes += bytes;
+        self.size.kept_bytes
     }
 
     pub(super) fn pending(&self) -> bool {

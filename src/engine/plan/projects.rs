@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
         let (check_limit, ping_log_limit) =
             (wanted.check_limit.unwrap_or_default(), wanted.ping_log_limit.unwrap_or(DEFAULT_PING_LOG_LIMIT));
         let (uuid, name) = (wanted.uuid.unwrap_or(drawn), wanted.name.clone());
-        let project = Project { id, uuid, name, check_limit, ping_log_limit, badge_key, old_badge: None };
+        let project = Project { id, uuid, name, check_limit, ping_log_limit, badge_key, old_badge: None, import: None };
         let mut fields = limits(&project.name, check_limit, ping_log_limit);
         fields.retain(|(name, value)| **name != *"name" && *value != Value::Number(DEFAULT_PING_LOG_LIMIT.into()));
         let fields = differences(&Fields::new(), &fields);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::stagings::StagingChange;
 use super::users::UserChange;
 use crate::domain::adopted::Adopted;
 use crate::domain::alert::{Away, OutboxRow};
 use crate::domain::check::{Check, CheckState};
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, KeyId, ProjectId, WindowId};
+use crate::domain::moment::Moment;
 use crate::domain::project::{BadgeSecret, Channel, Key, Project};
 use crate::domain::wanted::Source;
 use crate::domain::window::Window;
@@ -45,6 +47,8 @@ pub enum Change {
     WindowGone(ProjectId, WindowId),
     /// Somebody else owns the object of this number from now on, or nobody. What is gone nobody owns.
     Managed(u64, Option<Source>),
+    /// Something has changed of the imports under way, at that moment. No row says so.
+    Staging(StagingChange, Moment),
     /// No pings could be taken at these times, oldest first; these are all that are remembered.
     Away(Arc<[Away]>),
     /// A row of the outbox is new or was changed.

@@ -1,10 +1,10 @@
 //! What a batch of commands comes to, applied in memory and written in one transaction.
 
 use super::{Ahead, Memory, Writer};
-use crate::domain::ids::FlipNumber;
+use crate::domain::ids::{CheckId, FlipNumber};
 use crate::engine::apply::{Effects, Numbers};
 use crate::engine::command::{Answer, Command};
-use crate::engine::state::{Change, UserChange};
+use crate::engine::state::{Change, StagingChange, UserChange};
 use crate::store::{Batch, Mark, StoreError, caught};
 
 impl Writer {
@@ -71,6 +71,14 @@ impl Writer {
             let (pings, has_effects) = (&working.effects.pings, !working.effects.is_empty() || upload.is_some());
             housekeeping.appended((pings.len() as u64, pings.iter().map(|(_, ping, _)| ping.long_bytes()).sum()));
             housekeeping.delivered(working.effects.deliveries.len() as u64);
+            let staged = &working.effects.staged_pings;
+            if !staged.is_empty() {
+                housekeeping.kept(&batch, batch.keep_pings(staged)?)?;
+            }
+            if working.effects.changes.iter().any(|change| matches!(change, Change::Staging(..))) {
+                let is_abandoned = |change: &Change| matches!(change, Change::Staging(StagingChange::Gone { leaves: true, .. }, _));
+                housekeeping.staged(&batch, &working.state, working.effects.changes.iter().any(is_abandoned))?;
+            }
             let own_bytes: usize = pings.iter().filter(|(_, ping, _)| ping.sharers == 0).map(|(.., body)| body.len()).sum();
             let bytes = own_bytes + ahead.as_ref().map_or(0, |ahead| ahead.next().len());
             let appended = (pings.len() as u64, bytes as u64);
@@ -141,14 +149,34 @@ fn write(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Result<(), St
     if !effects.flips.is_empty() {
         batch.append_flips(&effects.flips)?;
     }
+    if !effects.staged_flips.is_empty() {
+        batch.append_flips(&effects.staged_flips)?;
+    }
     if !effects.deliveries.is_empty() {
         batch.append_deliveries(&effects.deliveries)?;
     }
-    for change in &effects.changes {
+    let mut changes = effects.changes.iter().peekable();
+    while let Some(change) = changes.next() {
         match change {
-            Change::Pinged { .. } => {}
-            Change::Check(check) => drop(batch.put_checks([&**check])?),
-            Change::CheckGone(id) => gone(batch, id.0, batch.remove_checks([*id]))?,
+            // The log says what pings have changed; of imports under way there are no rows.
+            Change::Pinged { .. } | Change::Staging(..) => {}
+            // An import has many in a row.
+            Change::Check(check) => {
+                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Check(_))) {
+                    Some(Change::Check(check)) => Some(&**check),
+                    _ => None,
+                });
+                batch.put_checks(std::iter::once(&**check).chain(more))?;
+            }
+            Change::CheckGone(id) => {
+                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::CheckGone(_))) {
+                    Some(Change::CheckGone(id)) => Some(*id),
+                    _ => None,
+                });
+                let ids: Vec<_> = std::iter::once(*id).chain(more).collect();
+                batch.remove_checks(ids.iter().copied())?;
+                batch.remove_managed(ids.into_iter().map(|CheckId(id)| id))?;
+            }
             Change::Project(project) => batch.put_project(project)?,
             Change::ProjectGone(id) => batch.remove_project(*id)?,
             Change::Key(key) => batch.put_key(key)?,

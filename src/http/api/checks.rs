@@ -192,6 +192,7 @@ async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
         | Outcome::Assigned(_)
         | Outcome::Queued(_)
         | Outcome::Declared(_)
+        | Outcome::Stage(_)
         | Outcome::Done => Err(Fault::Unavailable),
     }
 }

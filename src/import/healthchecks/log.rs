@@ -16,6 +16,9 @@ use crate::import::{Logs, Options};
 /// Months before this one whose flips are kept.
 const FLIP_MONTHS: i64 = 2;
 
+/// Bytes of a body that come along: see [limits](crate::docs::limits).
+const MOST_BODY_BYTES: usize = 1 << 20;
+
 /// Where the pings of a check lie whose numbers are 64 in a row: a bit for each that comes, and for what is to be said of it.
 #[derive(Clone, Copy, Default)]
 struct Block {
@@ -93,7 +96,15 @@ impl CheckLog {
             Some(n) if self.n_pings - n >= self.limit => "older than the log limit",
             Some(n) => match self.block(n) {
                 (block, bit) if block.there & bit != 0 => "with the number of another",
-                _ => return self.take(n, row, options, now).map(Some),
+                _ => {
+                    let mut ping = self.take(n, row, options, now)?;
+                    if ping.body.len() > MOST_BODY_BYTES {
+                        ping.body = ping.body.get(..MOST_BODY_BYTES).unwrap_or_default().into();
+                        tally.changed(What::Bodies, 1);
+                        tally.note(What::Bodies, Some(1), "of more than 1 MiB: they are cut");
+                    }
+                    return Ok(Some(ping));
+                }
             },
         };
         tally.dropped(What::Pings, 1, why);

@@ -47,7 +47,7 @@ impl World {
         let mut state = State::default();
         let name = ProjectName::parse("p").unwrap();
         let (id, uuid, badge_key) = (ProjectId(1), random.uuid(), "b".into());
-        let project = Project { id, uuid, name, check_limit: None, ping_log_limit: 1, badge_key, old_badge: None };
+        let project = Project { id, uuid, name, check_limit: None, ping_log_limit: 1, badge_key, old_badge: None, import: None };
         state.apply(&Change::Project(Arc::new(project)));
         let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap();
         let health = ChannelHealth::default();

@@ -16,9 +16,11 @@ use overdue::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug
 use overdue::domain::timezone::Timezone;
 use overdue::domain::window::WindowTimes;
 use overdue::engine::Thresholds;
+use overdue::engine::command::stage::StageCommand;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, NewChannel, NewKey, NewProject, NewWindow, PingRequest, Signal, Target};
 use uuid::Uuid;
 
+use super::imports;
 use super::model::Model;
 use super::users;
 use crate::support::dice::Dice;
@@ -51,6 +53,9 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
 
 /// Some command. Most are carried out, some are refused.
 pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
+    if dice.chance(6) {
+        return imports::some_command(dice, model, model.checks.len() < MANY_CHECKS);
+    }
     match dice.below(100) {
         0..60 => Command::Ping(Box::new(ping(dice, model))),
         60..74 => Command::UpdateCheck(check(dice, model), Box::new(edit(dice, model))),
@@ -203,6 +208,12 @@ pub(crate) fn pieces(command: &Command, thresholds: &Thresholds) -> usize {
     let (body, pings) = match command {
         Command::Ping(request) => (request.body.len(), 1),
         Command::Mail(pings) => (pings.first().map_or(0, |ping| ping.body.len()), pings.len()),
+        // These are in one piece, but a large one is carried out after the small ones.
+        Command::Stage(command) => match &**command {
+            StageCommand::Log { pings, .. } => (pings.iter().map(|ping| ping.body.len()).sum(), pings.len()),
+            StageCommand::Objects { objects, .. } => (400, objects.len()),
+            _ => (0, 0),
+        },
         _ => (0, 0),
     };
     // A command may be large for what it has beside bodies.

@@ -14,7 +14,8 @@ use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRe
 use overdue::engine::state::State;
 use uuid::Uuid;
 
-use super::story::{Event, Period, Rules, STEP, Story};
+use super::imports::Stagings;
+use super::story::{Entry, Event, Period, Rules, STEP, Story};
 use super::users::Users;
 
 /// Bytes of an HTTP body that are stored in simulations.
@@ -25,6 +26,8 @@ pub(crate) struct Project {
     pub(crate) name: String,
     pub(crate) check_limit: Option<u32>,
     pub(crate) log_limit: u64,
+    /// The UUID of what it was imported from.
+    pub(crate) source: Option<Uuid>,
 }
 
 #[derive(Clone)]
@@ -55,6 +58,8 @@ pub(crate) struct Check {
     pub(crate) rules: Rules,
     created: i64,
     first_rules: Rules,
+    /// What was logged before it came here.
+    imported: Vec<Entry>,
     history: Vec<(i64, Event)>,
     /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
     pub(crate) patient: bool,
@@ -67,7 +72,7 @@ pub(crate) struct Check {
 impl Check {
     /// What has been noticed of it so far.
     pub(crate) fn story(&self) -> Story {
-        Story::told(self.created, self.first_rules, &self.history)
+        Story::told(self.created, self.first_rules, &self.imported, &self.history)
     }
 
     pub(crate) fn settle(&mut self, now: i64) {
@@ -86,9 +91,41 @@ impl Check {
     }
 
     pub(crate) fn pings(&self) -> u64 {
-        self.history.iter().filter(|(_, event)| matches!(event, Event::Ping { .. })).count() as u64
+        self.imported.len() as u64 + self.history.iter().filter(|(_, event)| matches!(event, Event::Ping { .. })).count() as u64
+    }
+
+    /// One without settings, which nothing has happened to but pings.
+    pub(crate) fn imported(names: CheckNames, project: u64, created: i64, imported: Vec<Entry>) -> Self {
+        let rules = FIRST_RULES;
+        Self {
+            names,
+            project,
+            labels: Labels::default(),
+            timeout: 86_400,
+            rules,
+            created,
+            first_rules: rules,
+            imported,
+            history: Vec::new(),
+            patient: false,
+            parents: BTreeSet::new(),
+            lost: 0,
+        }
     }
 }
+
+/// Those of a check that was made without saying anything.
+const FIRST_RULES: Rules = Rules {
+    period: Period::Seconds(86_400),
+    grace: 3600,
+    manual_resume: false,
+    post_only: false,
+    keywords: false,
+    filter_subject: false,
+    filter_body: false,
+    filter_http_body: false,
+    default_fail: false,
+};
 
 /// What a command that is not refused answers; numbers are those of what it made or changed.
 #[derive(Clone, PartialEq, Debug)]
@@ -121,6 +158,7 @@ impl From<&Outcome> for Answered {
             Outcome::Assigned(count) => Self::Assigned(*count),
             // What is sent is followed by `outbox`.
             Outcome::Begun(_) | Outcome::Queued(_) | Outcome::Window(_) | Outcome::Declared(_) | Outcome::Done => Self::Done,
+            Outcome::Stage(_) => Self::Done,
         }
     }
 }
@@ -158,7 +196,8 @@ type Answer = Result<Answered, Refusal>;
 
 #[derive(Clone, Default)]
 pub(crate) struct Model {
-    made: u64,
+    pub(crate) made: u64,
+    pub(crate) stagings: Stagings,
     /// When the ping came that was logged last.
     pub(crate) newest_ping: i64,
     pub(crate) projects: BTreeMap<u64, Project>,
@@ -212,7 +251,8 @@ impl Model {
             Command::CreateProject(request) => {
                 self.free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);
-                let project = Project { name: request.name.as_str().into(), check_limit: request.check_limit, log_limit };
+                let (name, check_limit) = (request.name.as_str().into(), request.check_limit);
+                let project = Project { name, check_limit, log_limit, source: None };
                 let id = self.id();
                 self.projects.insert(id, project);
                 Ok(Answered::Project(id))
@@ -310,6 +350,7 @@ impl Model {
                 }
                 Ok(Answered::Assigned(count))
             }
+            Command::Stage(command) => self.stage(command, now),
             Command::BeginDeliveries(_)
             | Command::ReportDeliveries(_)
             | Command::AdoptSetting { .. }
@@ -369,6 +410,7 @@ impl Model {
     /// What the engine does by itself, before anything else: it looks for deadlines, and may bring checks back.
     pub(crate) fn look(&mut self, now: i64, brings_back: bool) {
         self.users.look(now);
+        self.stagings.look(now);
         for check in self.checks.values_mut() {
             check.history.push((now, Event::Look));
             if brings_back {
@@ -505,31 +547,7 @@ impl Model {
     }
 
     fn insert(&mut self, project: u64, names: CheckNames, edit: &Edit, now: i64) -> Result<u64, Refusal> {
-        let rules = Rules {
-            period: Period::Seconds(86_400),
-            grace: 3600,
-            manual_resume: false,
-            post_only: false,
-            keywords: false,
-            filter_subject: false,
-            filter_body: false,
-            filter_http_body: false,
-            default_fail: false,
-        };
-        let labels = Labels::default();
-        let mut check = Check {
-            names,
-            project,
-            labels,
-            timeout: 86_400,
-            rules,
-            created: now,
-            first_rules: rules,
-            history: Vec::new(),
-            patient: false,
-            parents: BTreeSet::new(),
-            lost: 0,
-        };
+        let mut check = Check::imported(names, project, now, Vec::new());
         self.edit(&mut check, edit)?;
         check.first_rules = check.rules;
         let id = self.id();

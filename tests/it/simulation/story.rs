@@ -92,14 +92,14 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    pub(crate) fn told(created: i64, rules: Rules, history: &[(i64, Event)]) -> Self {
+    pub(crate) fn told(created: i64, rules: Rules, imported: &[Entry], history: &[(i64, Event)]) -> Self {
         let mut story = Self {
             rules,
             status: Status::New,
             last_ping: None,
             run: None,
             last_duration: None,
-            log: Vec::new(),
+            log: imported.to_vec(),
             flips: Vec::new(),
             outcomes: Vec::new(),
             changed: created,

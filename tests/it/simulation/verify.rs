@@ -142,7 +142,7 @@ pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
             Telling::Due { held: Held::Away, .. } => 15 * 60,
             Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
             Telling::Due { held: Held::Parent, .. } => expected.rules.grace.max(15 * 60) + 1,
-            Telling::Due { held: Held::Behind(_) | Held::Window, .. } => 15 * 60,
+            Telling::Due { held: Held::Behind(_) | Held::Window | Held::Trial, .. } => 15 * 60,
             Telling::Quiet | Telling::Told | Telling::Unheard => continue,
         };
         let Telling::Due { at, .. } = check.state.telling else { continue };

@@ -17,6 +17,7 @@ use overdue::store::{Mark, Store, StoreError};
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;
+use super::imports::Stagings;
 use super::model::{self, Answered, BODY_LIMIT, Model};
 use super::outbox::Followed;
 use super::steps::Steps;
@@ -291,9 +292,15 @@ impl World {
             (config.random, config.ping_body_limit, config.thresholds) = (random, BODY_LIMIT, self.thresholds);
         });
         self.engine = Some(opened.map_err(|error| format!("the database cannot be opened: {error}"))?);
+        self.forget_imports();
         let newest = self.in_doubt.iter().chain([&self.model]).map(|model| model.newest_ping);
         self.steps.open(self.clock_micros(), self.uptime_micros(), newest);
         Ok(())
+    }
+
+    /// What is in memory alone does not outlive it.
+    fn forget_imports(&mut self) {
+        self.in_doubt.iter_mut().chain([&mut self.model]).for_each(|model| model.stagings = Stagings::default());
     }
 
     fn empty_plan(&mut self) -> Plan {
@@ -530,6 +537,7 @@ impl World {
             }
         }
         same!(handle.is_writable(), true, "whether the service recovers with its disk");
+        self.forget_imports();
         self.witness(false)
     }
 

@@ -1,0 +1,57 @@
+//! Steps of an import: rows become things, and what comes of them a reply.
+
+use super::written;
+use crate::admin::request::Reply;
+use crate::admin::request::import::{ImportRequest, ImportRow, StagedFlipRow, StagedPingRow, StagedRow};
+use crate::domain::adopted::ForeignSecret;
+use crate::domain::moment::Moment;
+use crate::domain::staged::{ImportId, ImportMode};
+use crate::engine::Handle;
+use crate::engine::command::Refusal;
+use crate::engine::command::stage::{Ending, StageRefusal};
+use crate::manage::import::{self, Listed};
+use crate::manage::{ManageError, project};
+
+pub(super) async fn answer(handle: &Handle, request: ImportRequest) -> Result<Reply, ManageError> {
+    match request {
+        ImportRequest::Begin { ids } => Ok(Reply::ImportBegun(import::begin(handle, ids).await?.0)),
+        ImportRequest::Log { import, pings, flips } => {
+            let pings = pings.into_iter().map(StagedPingRow::ping).collect::<Result<_, _>>();
+            let flips = flips.into_iter().map(StagedFlipRow::flip).collect::<Result<_, _>>();
+            match pings.and_then(|pings| Ok((pings, flips?))) {
+                Ok((pings, flips)) => import::log(handle, ImportId(import), pings, flips).await.map(|()| Reply::Done),
+                Err(problem) => Ok(Reply::Invalid(problem)),
+            }
+        }
+        ImportRequest::Objects { import, objects } => match objects.into_iter().map(StagedRow::staged).collect() {
+            Ok(objects) => import::objects(handle, ImportId(import), objects).await.map(|()| Reply::Done),
+            Err(problem) => Ok(Reply::Invalid(problem)),
+        },
+        ImportRequest::Finish { import, live, newest, secret, expected, replace } => {
+            let secret = match secret.as_deref().map(ForeignSecret::parse).transpose() {
+                Ok(secret) => secret,
+                Err(problem) => return Ok(Reply::Invalid(problem.into())),
+            };
+            let mode = if live { ImportMode::Live { newest: newest.map(Moment::from_micros) } } else { ImportMode::Trial };
+            let ending = Ending { mode, secret, expected: expected.into(), replace };
+            match import::finish(handle, ImportId(import), ending).await {
+                Err(ManageError::Refused(Refusal::Stage(touched @ StageRefusal::Touched { .. }))) => {
+                    Ok(Reply::Touched(touched.to_string()))
+                }
+                finished => finished.map(Reply::Imported),
+            }
+        }
+        ImportRequest::Abandon { import } => import::abandon(handle, ImportId(import)).await.map(|()| Reply::Done),
+        ImportRequest::List => Ok(Reply::Imports(import::list(handle).into_iter().map(row).collect())),
+        ImportRequest::Release { project } => import::release(handle, project::find(handle, &project)?.id).await.map(|()| Reply::Done),
+    }
+}
+
+fn row(listed: Listed) -> ImportRow {
+    match listed {
+        Listed::Staged(ImportId(import), begun, checks) => {
+            ImportRow { state: "staged".into(), name: import.to_string(), checks, begun: Some(written(begun)) }
+        }
+        Listed::Trial(name, checks) => ImportRow { state: "trial".into(), name, checks, begun: None },
+    }
+}

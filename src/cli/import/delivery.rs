@@ -1,0 +1,235 @@
+//! What was read is handed over to whoever holds the database: logs as they are read, then things, then the word that shows all of it.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use super::super::Failure;
+use crate::admin::import::{ImportRequest, StagedFlipRow, StagedPingRow, StagedRow};
+use crate::admin::{Reply, Request, Session};
+use crate::domain::adopted::ForeignSecret;
+use crate::domain::ids::CheckId;
+use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
+use crate::domain::moment::Moment;
+use crate::domain::staged::{StagedCounts, StagedFlip, StagedPing};
+use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
+use crate::import::{Entry, numbering};
+use crate::random::Random;
+
+/// Checks that a server takes over while it runs: the pings that come meanwhile wait for all of them at once.
+const MOST_CHECKS: usize = 50_000;
+/// Bytes of bodies that go in one request, unless one body is longer.
+const BODY_BYTES: usize = 256 << 10;
+/// Bytes of things that go in one request, which in JSON take more.
+const OBJECT_BYTES: usize = 512 << 10;
+/// Things that go in one request.
+const MOST_OBJECTS: usize = 500;
+
+/// An import that is being handed over. It is abandoned if it does not get to its end.
+pub(super) struct Delivery {
+    runtime: Runtime,
+    session: Session,
+    import: u64,
+    /// The numbers that checks get.
+    checks: HashMap<Uuid, CheckId>,
+    pings: Vec<StagedPingRow>,
+    bytes: usize,
+    /// With their numbers in the source, to be sorted: those of a check go in order.
+    flips: Vec<(CheckId, Moment, i64, ImportedFlip)>,
+    counts: StagedCounts,
+    /// Why nothing more is handed over.
+    failure: Option<Failure>,
+    is_over: bool,
+}
+
+/// How it ends.
+pub(super) struct Ending {
+    pub(super) live: bool,
+    /// That of the old server, by which hashed keys are known.
+    pub(super) secret: Option<ForeignSecret>,
+    pub(super) replace: bool,
+    pub(super) yes: bool,
+}
+
+impl Delivery {
+    /// Finds whoever holds the database of this directory, and begins.
+    pub(super) fn begin(directory: &Path, imported: &Imported) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+        let session = runtime.block_on(Session::open(directory, true)).map_err(Failure::other)?;
+        let count = imported.projects.iter().map(|project| project.checks.len()).sum::<usize>();
+        if session.is_served() && count > MOST_CHECKS {
+            let most = "a server that runs takes at most 50,000 checks at once";
+            return Err(Failure::other(format!(
+                "there are {count} checks, and {most}: stop it and import again, or take some projects at a time with --project"
+            )));
+        }
+        let mut delivery = Self {
+            runtime,
+            session,
+            import: 0,
+            checks: HashMap::new(),
+            pings: Vec::new(),
+            bytes: 0,
+            flips: Vec::new(),
+            counts: StagedCounts::default(),
+            failure: None,
+            is_over: true,
+        };
+        match delivery.ask(ImportRequest::Begin { ids: numbering::count(imported) })? {
+            Reply::ImportBegun(import) => (delivery.import, delivery.is_over) = (import, false),
+            _ => return Err(unexpected()),
+        }
+        delivery.checks = numbering::checks(imported, delivery.import);
+        Ok(delivery)
+    }
+
+    /// Takes an entry of a log. After a break [`objects`](Self::objects) says why.
+    pub(super) fn take(&mut self, entry: Entry) -> ControlFlow<()> {
+        let taken = match entry {
+            Entry::Ping(ping) => self.ping(ping),
+            Entry::Flip(flip, number) => {
+                let place = self.checks.get(&flip.check).map(|check| (*check, flip.flip.at, number, flip));
+                self.flips.extend(place);
+                Ok(())
+            }
+        };
+        match taken {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn ping(&mut self, ping: ImportedPing) -> Result<(), Failure> {
+        let Some(check) = self.checks.get(&ping.check).copied() else { return Ok(()) };
+        debug_assert!(ping.body.len() <= MOST_BODY_BYTES);
+        if self.pings.len() >= MOST_ENTRIES || self.bytes > 0 && self.bytes + ping.body.len() > BODY_BYTES {
+            self.send_pings()?;
+        }
+        self.bytes += ping.body.len();
+        self.counts.pings += 1;
+        let ImportedPing { n, at, kind, origin, rid, exit, body, .. } = ping;
+        self.pings.push(StagedPing { check, n, at, kind, origin, rid, exit, body }.into());
+        Ok(())
+    }
+
+    fn send_pings(&mut self) -> Result<(), Failure> {
+        let (import, pings) = (self.import, std::mem::take(&mut self.pings));
+        self.bytes = 0;
+        if pings.is_empty() { Ok(()) } else { self.done(ImportRequest::Log { import, pings, flips: Vec::new() }) }
+    }
+
+    fn send_flips(&mut self) -> Result<(), Failure> {
+        let mut flips = std::mem::take(&mut self.flips);
+        flips.sort_unstable_by_key(|(check, at, number, _)| (*check, *at, *number));
+        self.counts.flips += flips.len() as u64;
+        let import = self.import;
+        for flips in flips.chunks(MOST_ENTRIES) {
+            let flips = flips.iter().map(|(check, .., flip)| StagedFlipRow::from(StagedFlip { check: *check, flip: flip.flip }));
+            self.done(ImportRequest::Log { import, pings: Vec::new(), flips: flips.collect() })?;
+        }
+        Ok(())
+    }
+
+    /// Hands over all but the logs, which have been taken.
+    pub(super) fn objects(&mut self, imported: Imported) -> Result<(), Failure> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.send_pings()?;
+        self.send_flips()?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for staged in numbering::staged(imported, self.import, &Random::System) {
+            self.counts.count(&staged);
+            bytes += staged.bytes();
+            rows.push(StagedRow::from(staged));
+            if bytes >= OBJECT_BYTES || rows.len() >= MOST_OBJECTS {
+                self.send_objects(std::mem::take(&mut rows))?;
+                bytes = 0;
+            }
+        }
+        if rows.is_empty() { Ok(()) } else { self.send_objects(rows) }
+    }
+
+    fn send_objects(&mut self, objects: Vec<StagedRow>) -> Result<(), Failure> {
+        self.done(ImportRequest::Objects { import: self.import, objects })
+    }
+
+    /// Has all of it shown; of how many projects it took the place.
+    pub(super) fn finish(&mut self, newest: Option<Moment>, ending: &Ending) -> Result<usize, Failure> {
+        let Ending { live, replace, yes, .. } = *ending;
+        let secret = || ending.secret.as_ref().map(|secret| secret.as_str().to_owned());
+        let (import, newest, expected) = (self.import, newest.map(Moment::micros), self.counts.into());
+        let finish = |replace| ImportRequest::Finish { import, live, newest, secret: secret(), expected, replace };
+        let mut reply = self.ask(finish(false))?;
+        if let Reply::Touched(which) = reply {
+            if !replace {
+                return Err(Failure::other(which));
+            }
+            let which = which.split("; --replace").next().unwrap_or(&which);
+            if !yes && !confirmed(which)? {
+                return Err(Failure::other("nothing was imported"));
+            }
+            reply = self.ask(finish(true))?;
+        }
+        match reply {
+            Reply::Imported(replaced) => {
+                self.is_over = true;
+                Ok(replaced)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The empty project that a first start has made, if there is one.
+    pub(super) fn has_empty_default(&mut self) -> bool {
+        let listed = self.runtime.block_on(self.session.ask(Request::ListProjects {}));
+        matches!(listed, Ok(Reply::Projects(rows)) if rows.iter().any(|row| row.name == "default" && row.checks == 0))
+    }
+
+    fn done(&mut self, request: ImportRequest) -> Result<(), Failure> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn ask(&mut self, request: ImportRequest) -> Result<Reply, Failure> {
+        let nothing = "nothing was imported";
+        match self.runtime.block_on(self.session.ask(Request::Import(request))) {
+            Ok(Reply::Refused(reason) | Reply::Invalid(reason)) => Err(Failure::other(format!("{reason}\n{nothing}"))),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(Failure::other(error)),
+        }
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Otherwise whoever holds the database ends it when the connection does, or at the next start.
+            let _ = self.ask(ImportRequest::Abandon { import: self.import });
+        }
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::other("the server answered something else than what was asked")
+}
+
+/// Asks on the terminal whether that is meant.
+fn confirmed(which: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{which}: if what was done and logged here is to be lost, add --yes")));
+    }
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{which}. What was done and logged here is lost. Go on? [y/N] ");
+    asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(Failure::other)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+}

@@ -1,0 +1,140 @@
+//! What an import hands over, some at a time, with the numbers that things are to have here. Nothing of it is seen before all of it is there.
+
+use std::ops::Range;
+
+use uuid::Uuid;
+
+use super::flip::Flip;
+use super::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId};
+use super::imported::{ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedSettings, ImportedUser};
+use super::moment::Moment;
+use super::ping::{Kind, Origin};
+
+/// The number of an import that is under way: the first of the numbers that it gives out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ImportId(pub u64);
+
+/// A thing with its number. The number of a project stands for it within the import: one that takes the place of a project here gets the
+/// number of that.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "numbers and what they number")]
+pub enum Staged {
+    /// A project. No keys, channels and checks stand in it.
+    Project { id: ProjectId, project: Box<ImportedProject> },
+    /// A key of a project.
+    Key { id: KeyId, project: ProjectId, key: ImportedKey },
+    /// A channel of a project.
+    Channel { id: ChannelId, project: ProjectId, channel: Box<ImportedChannel> },
+    /// A check of a project, with the badge UUID that it gets if it has none and takes the place of none.
+    Check { id: CheckId, project: ProjectId, badge: Uuid, check: Box<ImportedCheck> },
+    /// A user, with the UUID that it gets.
+    User { id: UserId, uuid: Uuid, user: Box<ImportedUser> },
+}
+
+impl Staged {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Project { id, .. } => id.0,
+            Self::Key { id, .. } => id.0,
+            Self::Channel { id, .. } => id.0,
+            Self::Check { id, .. } => id.0,
+            Self::User { id, .. } => id.0,
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        /// Without long texts.
+        const THING: usize = 700;
+        let long = match self {
+            Self::Check { check, .. } => check.settings.desc.as_str().len() + check.settings.tags.as_str().len(),
+            Self::Channel { channel, .. } => match &channel.settings {
+                ImportedSettings::Whole(settings) => settings.pairs().map(|(key, value)| key.len() + value.len()).sum(),
+                ImportedSettings::Incomplete { given, .. } => given.pairs().map(|(key, value)| key.len() + value.len()).sum(),
+            },
+            Self::Project { .. } | Self::Key { .. } | Self::User { .. } => 0,
+        };
+        THING + long
+    }
+}
+
+/// A ping of a check that is being imported.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StagedPing {
+    /// The number that the check is to have.
+    pub check: CheckId,
+    /// Counts from 1 in each check.
+    pub n: u64,
+    /// When it was logged.
+    pub at: Moment,
+    /// What it means.
+    pub kind: Kind,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The run it belongs to.
+    pub rid: Option<Uuid>,
+    /// The exit status that the job reported.
+    pub exit: Option<u8>,
+    /// What was sent with it.
+    pub body: Box<[u8]>,
+}
+
+/// A flip of a check that is being imported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StagedFlip {
+    /// The number that the check is to have.
+    pub check: CheckId,
+    /// The flip.
+    pub flip: Flip,
+}
+
+/// How much was handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "how many of each")]
+pub struct StagedCounts {
+    pub projects: u64,
+    pub keys: u64,
+    pub channels: u64,
+    pub checks: u64,
+    pub users: u64,
+    pub pings: u64,
+    pub flips: u64,
+}
+
+impl StagedCounts {
+    /// Counts a thing.
+    pub fn count(&mut self, staged: &Staged) {
+        let of = match staged {
+            Staged::Project { .. } => &mut self.projects,
+            Staged::Key { .. } => &mut self.keys,
+            Staged::Channel { .. } => &mut self.channels,
+            Staged::Check { .. } => &mut self.checks,
+            Staged::User { .. } => &mut self.users,
+        };
+        *of += 1;
+    }
+}
+
+/// Whether what is imported tells people from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImportMode {
+    /// It is served, pinged and goes down, and tells nobody.
+    Trial,
+    /// It tells, and pings may have been lost between this moment, the latest in the source, and now.
+    Live {
+        /// `None`: nothing ever happened there.
+        newest: Option<Moment>,
+    },
+}
+
+/// What a project keeps of the import that brought it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProjectImport {
+    /// The numbers that the import gave out: keys and channels with others were made here.
+    pub numbers: Range<u64>,
+    /// It is on trial: nobody is told anything of it.
+    pub held: bool,
+    /// Its pings went elsewhere in this time.
+    pub away: Option<super::alert::Away>,
+}

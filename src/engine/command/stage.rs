@@ -1,0 +1,123 @@
+//! What can be asked of an import: it is handed over some at a time, held where nobody sees it, and shown all at once or not at all.
+
+use std::fmt;
+
+use crate::domain::adopted::ForeignSecret;
+use crate::domain::ids::ProjectId;
+use crate::domain::staged::{ImportId, ImportMode, Staged, StagedCounts, StagedFlip, StagedPing};
+
+/// A step of an import.
+#[derive(Clone, Debug)]
+pub enum StageCommand {
+    /// It begins, and gives out so many numbers. Answered with [`StageOutcome::Begun`].
+    Begin {
+        /// How many things there are, but for logs.
+        ids: u64,
+    },
+    /// Entries of logs, in any order; of flips of one check the older come first.
+    Log {
+        /// Of which import.
+        import: ImportId,
+        /// Pings with their bodies.
+        pings: Vec<StagedPing>,
+        /// Flips.
+        flips: Vec<StagedFlip>,
+    },
+    /// Things, each once.
+    Objects {
+        /// Of which import.
+        import: ImportId,
+        /// Projects and what belongs to them.
+        objects: Vec<Staged>,
+    },
+    /// All of it is shown.
+    Finish {
+        /// Which import.
+        import: ImportId,
+        /// How it ends.
+        ending: Ending,
+    },
+    /// It is forgotten.
+    Abandon {
+        /// Which import.
+        import: ImportId,
+    },
+    /// A project is no longer on trial: what is down and was not told where it came from is told.
+    Release(ProjectId),
+}
+
+/// How an import ends.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// Whether its projects tell from now on.
+    pub mode: ImportMode,
+    /// The secret of the old server, by which hashed keys are known; without it there are none.
+    pub secret: Option<ForeignSecret>,
+    /// How much was handed over.
+    pub expected: StagedCounts,
+    /// It takes the place of projects whose checks were pinged or changed here, too.
+    pub replace: bool,
+}
+
+/// What a step of an import came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StageOutcome {
+    /// It has begun.
+    Begun(ImportId),
+    /// All of it is shown.
+    Finished {
+        /// Projects that it took the place of.
+        replaced: usize,
+    },
+}
+
+/// Why a step of an import was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StageRefusal {
+    /// There is no such import under way: it was abandoned, or the server was started since.
+    Unknown,
+    /// As many imports are under way as may be.
+    TooMany,
+    /// It is larger than an import may be.
+    TooLarge,
+    /// What was handed over makes no sense; the sentence says how.
+    Wrong(Box<str>),
+    /// Checks of projects whose place it would take were pinged or changed here since they were imported.
+    Touched {
+        /// How many.
+        count: usize,
+        /// The first ten, each with its project.
+        names: Vec<Box<str>>,
+    },
+    /// Names, keys and UUIDs that something else here has; sentences that name both sides, at most ten.
+    Taken(Vec<Box<str>>),
+    /// The project is not on trial.
+    NotHeld,
+}
+
+impl fmt::Display for StageRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => {
+                f.write_str("there is no such import under way: it was abandoned, or the server was started since; begin again")
+            }
+            Self::TooMany => {
+                f.write_str("as many imports are under way as there may be; `import list` shows them, and `import abandon` ends one")
+            }
+            Self::TooLarge => f.write_str("it is larger than an import may be; take some of its projects at a time, with --project"),
+            Self::Wrong(problem) => write!(f, "what was to be imported makes no sense: {problem}"),
+            Self::Touched { count, names } => {
+                let more = if *count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
+                let verb = if *count == 1 { "1 check was" } else { &format!("{count} checks were") };
+                write!(
+                    f,
+                    "{verb} pinged or changed here since the last import, and an import takes the place of all there was: {}{more}; \
+                     --replace does it nevertheless, and what was done and logged here is lost",
+                    names.join(", ")
+                )
+            }
+            Self::Taken(sentences) => f.write_str(&sentences.join("\n")),
+            Self::NotHeld => f.write_str("the project is not on trial"),
+        }
+    }
+}

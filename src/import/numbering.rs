@@ -1,0 +1,65 @@
+//! The numbers that things get here, in an order that depends on nothing but what there is: of each project it itself, then its keys,
+//! channels and checks, the oldest first; then users.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId};
+use crate::domain::imported::{Imported, ImportedProject};
+use crate::domain::staged::Staged;
+use crate::random::Random;
+
+/// How many numbers all of it needs.
+pub fn count(imported: &Imported) -> u64 {
+    imported.projects.iter().map(of_project).sum::<u64>() + imported.users.len() as u64
+}
+
+fn of_project(project: &ImportedProject) -> u64 {
+    before_checks(project) + project.checks.len() as u64
+}
+
+fn before_checks(project: &ImportedProject) -> u64 {
+    1 + (project.keys.len() + project.channels.len()) as u64
+}
+
+/// The numbers of the checks, by their UUIDs.
+pub fn checks(imported: &Imported, first: u64) -> HashMap<Uuid, CheckId> {
+    let mut numbers = HashMap::with_capacity(imported.projects.iter().map(|project| project.checks.len()).sum());
+    let mut next = first;
+    for project in &imported.projects {
+        let number = next + before_checks(project);
+        numbers.extend((number..).zip(&project.checks).map(|(number, check)| (check.uuid, CheckId(number))));
+        next += of_project(project);
+    }
+    numbers
+}
+
+/// All of it with numbers from the first on. UUIDs that the source does not have are drawn.
+pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
+    let mut staged = Vec::new();
+    let mut next = first..;
+    let mut number = || next.next().unwrap_or(u64::MAX);
+    for mut project in imported.projects {
+        let (keys, channels, checks) =
+            (std::mem::take(&mut project.keys), std::mem::take(&mut project.channels), std::mem::take(&mut project.checks));
+        let id = ProjectId(number());
+        staged.push(Staged::Project { id, project: Box::new(project) });
+        staged.extend(keys.into_iter().map(|key| Staged::Key { id: KeyId(number()), project: id, key }));
+        staged.extend(channels.into_iter().map(|channel| Staged::Channel {
+            id: ChannelId(number()),
+            project: id,
+            channel: channel.into(),
+        }));
+        let checks = checks.into_iter().map(|check| (CheckId(number()), check));
+        staged.extend(checks.map(|(check_id, check)| Staged::Check {
+            id: check_id,
+            project: id,
+            badge: random.uuid(),
+            check: check.into(),
+        }));
+    }
+    let users = imported.users.into_iter().map(|user| (UserId(number()), user));
+    staged.extend(users.map(|(id, user)| Staged::User { id, uuid: random.uuid(), user: user.into() }));
+    staged
+}
