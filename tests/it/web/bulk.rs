@@ -83,7 +83,7 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
         assert!(words(page).contains(said), "{action}: {page}");
         let ticked = |nth: usize| page.contains(&format!(r#"value="{}" form="bulk" checked"#, list.ids[nth]));
         assert_eq!((ticked(1), ticked(3), page.contains("job 2")), (true, false, false), "{action}: {page}");
-        let address = page.split("data-address=\"").nth(1).and_then(|after| after.split('"').next());
+        let address = page.split("data-at=\"").nth(1).and_then(|after| after.split('"').next());
         assert!(address.is_some_and(|address| address.ends_with(&format!("/projects/{}/checks/?tag=odd", list.project))), "{address:?}");
     }
     let typed = list.act("add-tag", 1..3, cases[1].1).await;
@@ -92,7 +92,7 @@ async fn where_something_is_missing_the_list_keeps_what_was_ticked_and_typed() {
     let none = list.act("pause", 0..0, &[]).await;
     assert_eq!((none.status, words(none.text()).contains("Choose some checks first")), (422, true), "{none:?}");
     let usual = browse(&list.server, "GET", &format!("/projects/{}/checks/", list.project), &[]).await;
-    assert!(!usual.text().contains("data-address") && !usual.text().contains(r#"form="bulk" checked"#), "{usual:?}");
+    assert!(!usual.text().contains("data-at") && !usual.text().contains(r#"form="bulk" checked"#), "{usual:?}");
     list.server.stop().await;
 }
 
