@@ -41,8 +41,8 @@ document.getElementById('waiting')?.removeAttribute('hidden');
 function wanted() {
   const url = new URL(location);
   for (const name of ['q', 'tag', 'page']) url.searchParams.delete(name);
-  const fields = new FormData(form), q = fields.get('q').trim();
-  if (q) url.searchParams.set('q', q);
+  const fields = new FormData(form);
+  if (fields.get('q').trim()) url.searchParams.set('q', fields.get('q').trim());
   for (const tag of fields.getAll('tag')) url.searchParams.append('tag', tag);
   return url;
 }
@@ -145,7 +145,7 @@ document.addEventListener('click', event => {
   count();
 });
 document.addEventListener('list', count);
-if (boxes().some(box => box.checked)) count();
+count();
 onKey('x', () => row()?.querySelector('input[name=check]')?.click());
 onKey('Escape', () => {
   for (const box of [...boxes(), ...document.querySelectorAll('#bulk [name=all]')]) box.checked = false;
