@@ -30,7 +30,9 @@ fn provision(data: &Path) {
         )
     );
     let projects = admin(data, &["project", "list", "--json"]);
-    assert!(projects.contains(&format!(r#"{{"uuid":"{project}","name":"main","checks":0,"check_limit":3,"ping_log_limit":20,"trial":false}}"#)));
+    assert!(
+        projects.contains(&format!(r#"{{"uuid":"{project}","name":"main","checks":0,"check_limit":3,"ping_log_limit":20,"trial":false}}"#))
+    );
     assert_eq!(admin(data, &["key", "list", "--project", "main"]).lines().count(), 4);
 }
 
