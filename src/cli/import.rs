@@ -1,8 +1,7 @@
 //! `overdue import`: what another program kept is read, and brought here or only looked at.
 
-mod delivery;
-
 mod api;
+mod handover;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -23,7 +22,7 @@ use crate::import::environment::{Environment, LONGEST_FILE};
 use crate::import::{self, Chosen, ImportError, Logs, Options, Progress, Reading, Report, Source};
 use crate::random::Random;
 use api::ApiArgs;
-use delivery::{Delivery, Ending};
+use handover::{Ending, Handover};
 
 /// How often a second progress is shown.
 const SHOWN_A_SECOND: u8 = 5;
@@ -170,18 +169,18 @@ impl HealthchecksArgs {
             return self.show(&report, RUN_BOOK, "nothing was changed: this was a dry run");
         }
         let mut reading = Reading::begin(&mut source, &options, now, &mut tell).map_err(failed)?;
-        let mut delivery = Delivery::begin(&data()?, reading.imported())?;
-        reading.logs(&mut tell, &mut |entry| delivery.take(entry)).map_err(failed)?;
+        let mut handover = Handover::begin(&data()?, reading.imported())?;
+        reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(failed)?;
         let (imported, report) = reading.end();
         bar.finish_and_clear();
         let (newest, secret, projects) = (imported.newest, imported.secret.clone(), imported.projects.len());
-        delivery.objects(imported)?;
-        let replaced = delivery.finish(newest, &Ending { live: self.live, secret, replace: self.replace, yes: self.yes })?;
+        handover.objects(imported)?;
+        let replaced = handover.finish(newest, &Ending { live: self.live, secret, replace: self.replace, yes: self.yes })?;
         let mode = if self.trial { "is on trial and tells nobody; `overdue project release` ends that" } else { "tells from now on" };
         let again = if replaced > 0 { format!(", {replaced} of them in the place of what was imported before") } else { String::new() };
         let what = if projects == 1 { "the project" } else { "each project" };
         let mut done = format!("{} imported{again}: {what} {mode}", count(projects, "project"));
-        if delivery.has_empty_default() {
+        if handover.has_empty_default() {
             done += "; the empty project \"default\" stays as it is";
         }
         self.show(&report, &[], &done)

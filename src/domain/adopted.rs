@@ -18,7 +18,7 @@ fn block(key: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// The HMAC-SHA-256 of an API key with a [`ForeignSecret`]. Two are compared in constant time.
+/// The HMAC-SHA-256 of an API key with a [`ForeignSecret`]. Keys are looked up by it as they are by a `KeyHash`.
 #[derive(Clone, Copy, Eq)]
 pub struct KeyDigest(pub [u8; 32]);
 

@@ -115,20 +115,20 @@ pub struct ImportedCheck {
     pub state: CheckState,
 }
 
-/// A flip of a check.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ImportedFlip {
-    /// The UUID of the check.
-    pub check: Uuid,
+/// A flip of a check, which is named by its UUID or by the number that it is to have here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ImportedFlip<Check = Uuid> {
+    /// Which check.
+    pub check: Check,
     /// The flip.
     pub flip: Flip,
 }
 
-/// A ping of a check.
+/// A ping of a check, which is named by its UUID or by the number that it is to have here.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ImportedPing {
-    /// The UUID of the check.
-    pub check: Uuid,
+pub struct ImportedPing<Check = Uuid> {
+    /// Which check.
+    pub check: Check,
     /// Counts from 1 in each check.
     pub n: u64,
     /// When it was logged.
@@ -143,6 +143,14 @@ pub struct ImportedPing {
     pub exit: Option<u8>,
     /// What was sent with it.
     pub body: Box<[u8]>,
+}
+
+impl<Check> ImportedPing<Check> {
+    /// The same ping of a check that is named otherwise.
+    pub fn of<Other>(self, check: Other) -> ImportedPing<Other> {
+        let Self { n, at, kind, origin, rid, exit, body, .. } = self;
+        ImportedPing { check, n, at, kind, origin, rid, exit, body }
+    }
 }
 
 /// Somebody who may sign in.

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
-use super::flip::Flip;
 use super::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId};
-use super::imported::{ImportedChannel, ImportedCheck, ImportedKey, ImportedProject, ImportedSettings, ImportedUser};
+use super::imported::{
+    ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedPing, ImportedProject, ImportedSettings, ImportedUser,
+};
 use super::moment::Moment;
-use super::ping::{Kind, Origin};
 
 /// The number of an import that is under way: the first of the numbers that it gives out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,35 +59,11 @@ impl Staged {
     }
 }
 
-/// A ping of a check that is being imported.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StagedPing {
-    /// The number that the check is to have.
-    pub check: CheckId,
-    /// Counts from 1 in each check.
-    pub n: u64,
-    /// When it was logged.
-    pub at: Moment,
-    /// What it means.
-    pub kind: Kind,
-    /// Where it came from.
-    pub origin: Origin,
-    /// The run it belongs to.
-    pub rid: Option<Uuid>,
-    /// The exit status that the job reported.
-    pub exit: Option<u8>,
-    /// What was sent with it.
-    pub body: Box<[u8]>,
-}
+/// A ping of a check that is being imported, by the number that the check is to have.
+pub type StagedPing = ImportedPing<CheckId>;
 
-/// A flip of a check that is being imported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StagedFlip {
-    /// The number that the check is to have.
-    pub check: CheckId,
-    /// The flip.
-    pub flip: Flip,
-}
+/// A flip of a check that is being imported, by the number that the check is to have.
+pub type StagedFlip = ImportedFlip<CheckId>;
 
 /// How much was handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -112,7 +112,8 @@ pub enum Command {
         /// Why, in words.
         reason: Box<str>,
     },
-    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out.
+    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out. Answered with
+    /// [`Outcome::Assigned`].
     AssignChannel {
         /// Which channel.
         channel: ChannelId,

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Logs;
-use super::source::{Source, Spool};
+use super::source::{DumpFile, Source};
 use crate::clock::Clock;
 use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;
@@ -64,7 +64,7 @@ pub async fn fetch(
     let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
     let channels = rows::list(&asking.json("channels/").await?, "channels")?;
     let badges = asking.json("badges/").await?;
-    let spool = Arc::new(Spool::new(random)?);
+    let dump = Arc::new(DumpFile::new(random)?);
     let mut seen: Vec<Seen> = uuids.iter().map(|_| Seen::default()).collect();
     let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
     let mut waiting = uuids.into_iter().enumerate();
@@ -73,7 +73,7 @@ pub async fn fetch(
         while tasks.len() < AT_ONCE
             && let Some((place, uuid)) = waiting.next()
         {
-            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&spool), place, uuid, api.logs));
+            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&dump), place, uuid, api.logs));
         }
         let Some(joined) = tasks.join_next().await else { break };
         let (place, one) = joined.map_err(|error| error.to_string())??;
@@ -85,17 +85,17 @@ pub async fn fetch(
     }
     let limit = seen.iter().map(|seen| seen.pings).max().unwrap_or(0);
     for (model, fields) in rows::project(api, &badges, limit)? {
-        spool.put(model, 1, &fields)?;
+        dump.put(model, 1, &fields)?;
     }
     // The order of checks is that of the list, so none may look older than another.
     let oldest = seen.iter().filter_map(|seen| seen.oldest).min().unwrap_or_else(|| clock.now());
     for (place, (check, seen)) in checks.iter().zip(&seen).enumerate() {
-        spool.put("api.check", number(place), &rows::check(check, seen, oldest)?)?;
+        dump.put("api.check", number(place), &rows::check(check, seen, oldest)?)?;
     }
     for (place, channel) in channels.iter().enumerate() {
-        spool.put("api.channel", number(place), &rows::channel(channel, &checks, oldest)?)?;
+        dump.put("api.channel", number(place), &rows::channel(channel, &checks, oldest)?)?;
     }
-    Arc::into_inner(spool).ok_or("a request is still under way")?.end(api.url.clone())
+    Arc::into_inner(dump).ok_or("a request is still under way")?.end(api.url.clone())
 }
 
 /// The number that something gets for its place in a list.
@@ -104,12 +104,12 @@ fn number(place: usize) -> u64 {
 }
 
 /// Keeps the flips and the pings of a check.
-async fn log(asking: Arc<Asking>, spool: Arc<Spool>, place: usize, check: Uuid, logs: Logs) -> Result<(usize, Seen), String> {
+async fn log(asking: Arc<Asking>, dump: Arc<DumpFile>, place: usize, check: Uuid, logs: Logs) -> Result<(usize, Seen), String> {
     let mut seen = Seen::default();
     let (owner, path) = (number(place), |rest: &str| format!("checks/{check}/{rest}/"));
     for (at, flip) in rows::flips(&asking.json(&path("flips")).await?)?.into_iter().enumerate() {
         let fields = rows::flip(owner, &flip, &mut seen)?;
-        spool.put("api.flip", number(at), &fields)?;
+        dump.put("api.flip", number(at), &fields)?;
     }
     if logs == Logs::None {
         return Ok((place, seen));
@@ -118,7 +118,7 @@ async fn log(asking: Arc<Asking>, spool: Arc<Spool>, place: usize, check: Uuid, 
         let n = ping.get("n").and_then(Json::as_u64).ok_or("a ping has no number")?;
         let has_body = ping.get("body_url").is_some_and(Json::is_string);
         let body = if has_body && logs == Logs::All { asking.body(&format!("checks/{check}/pings/{n}/body")).await? } else { None };
-        spool.put("api.ping", n, &rows::ping(owner, &ping, body, &mut seen)?)?;
+        dump.put("api.ping", n, &rows::ping(owner, &ping, body, &mut seen)?)?;
     }
     Ok((place, seen))
 }

@@ -203,9 +203,9 @@ fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 /// A file that nobody sees, of objects as `manage.py dumpdata` writes them. Several may write at once.
-pub(super) struct Spool(Mutex<(BufWriter<File>, bool)>);
+pub(super) struct DumpFile(Mutex<(BufWriter<File>, bool)>);
 
-impl Spool {
+impl DumpFile {
     /// # Errors
     /// When it cannot be made.
     pub(super) fn new(random: &Random) -> Result<Self, String> {

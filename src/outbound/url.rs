@@ -43,9 +43,7 @@ impl Host {
             }
         }
     }
-}
 
-impl Host {
     /// Whether it is a name that programs take for an address of IPv4 in another form, such as `127.1`, `2130706433` or `0x7f000001`: its last
     /// label is a number (WHATWG URL, "ends in a number").
     pub(super) fn is_number(&self) -> bool {

@@ -232,6 +232,11 @@ impl List {
         (self.wanted.page > 1).then(|| self.at(&Wanted { page: self.wanted.page - 1, ..self.wanted.clone() }))
     }
 
+    fn later(&self) -> Option<String> {
+        let more = self.wanted.page * self.wanted.size < self.found;
+        more.then(|| self.at(&Wanted { page: self.wanted.page + 1, ..self.wanted.clone() }))
+    }
+
     /// What was ticked and typed below the list.
     fn is_ticked(&self, row: &Row) -> bool {
         self.given.as_ref().is_some_and(|given| given.ticked.contains(&row.id))
@@ -247,11 +252,6 @@ impl List {
 
     fn is_chosen(&self, channel: &str) -> bool {
         self.given.as_ref().is_some_and(|given| given.channel == channel)
-    }
-
-    fn later(&self) -> Option<String> {
-        let more = self.wanted.page * self.wanted.size < self.found;
-        more.then(|| self.at(&Wanted { page: self.wanted.page + 1, ..self.wanted.clone() }))
     }
 
     fn at(&self, wanted: &Wanted) -> String {

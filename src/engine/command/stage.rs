@@ -111,8 +111,7 @@ impl fmt::Display for StageRefusal {
                 let verb = if *count == 1 { "1 check was" } else { &format!("{count} checks were") };
                 write!(
                     f,
-                    "{verb} pinged or changed here since the last import, and an import takes the place of all there was: {}{more}; \
-                     --replace does it nevertheless, and what was done and logged here is lost",
+                    "{verb} pinged or changed here since the last import, and an import takes the place of all there was: {}{more}",
                     names.join(", ")
                 )
             }

@@ -32,22 +32,22 @@ fn shown(more: &Json) -> Json {
 
 /// What becomes of such a check with this log.
 fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<Imported, String> {
-    let (spool, mut seen) = (Spool::new(&Random::System)?, Seen::default());
+    let (dump, mut seen) = (DumpFile::new(&Random::System)?, Seen::default());
     for (at, flip) in rows::flips(flips)?.iter().enumerate() {
-        spool.put("api.flip", number(at), &rows::flip(1, flip, &mut seen)?)?;
+        dump.put("api.flip", number(at), &rows::flip(1, flip, &mut seen)?)?;
     }
     for ping in pings {
-        spool.put("api.ping", 1, &rows::ping(1, ping, Some(b"body".to_vec()), &mut seen)?)?;
+        dump.put("api.ping", 1, &rows::ping(1, ping, Some(b"body".to_vec()), &mut seen)?)?;
     }
     let badges = json!({ "badges": { "*": { "svg": "https://hc.example.org/badge/bk-1/AAAAAAAA-2.svg" } } });
     for (model, fields) in rows::project(&api(), &badges, seen.pings)? {
-        spool.put(model, 1, &fields)?;
+        dump.put(model, 1, &fields)?;
     }
     let now = Moment::from_secs(1_717_250_000);
-    spool.put("api.check", 1, &rows::check(check, &seen, seen.oldest.unwrap_or(now))?)?;
+    dump.put("api.check", 1, &rows::check(check, &seen, seen.oldest.unwrap_or(now))?)?;
     let channel = json!({ "id": CHANNEL, "name": "hook", "kind": "webhook" });
-    spool.put("api.channel", 1, &rows::channel(&channel, std::slice::from_ref(check), now)?)?;
-    let mut source = spool.end("https://hc.example.org".into())?;
+    dump.put("api.channel", 1, &rows::channel(&channel, std::slice::from_ref(check), now)?)?;
+    let mut source = dump.end("https://hc.example.org".into())?;
     let options = Options { projects: vec![Chosen { old: "Home".into(), new: None }], ..options() };
     let looked: Result<(Imported, Report), _> = look(&mut source, &options, now, &mut |_| {});
     looked.map(|(imported, _)| imported).map_err(|error| error.to_string())

@@ -9,15 +9,13 @@ use crate::domain::imported::{ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Origin, Scheme, kept_ua};
 use crate::domain::status::Status;
+use crate::engine::apply::MOST_BODY_BYTES;
 use crate::import::report::{Tally, What};
 use crate::import::rows::{Complaint, Row};
 use crate::import::{Logs, Options};
 
 /// Months before this one whose flips are kept.
 const FLIP_MONTHS: i64 = 2;
-
-/// Bytes of a body that come along: see [limits](crate::docs::limits).
-const MOST_BODY_BYTES: usize = 1 << 20;
 
 /// Where the pings of a check lie whose numbers are 64 in a row: a bit for each that comes, and for what is to be said of it.
 #[derive(Clone, Copy, Default)]

@@ -15,7 +15,7 @@ use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::CheckId;
 use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
-use crate::domain::staged::{StagedCounts, StagedFlip, StagedPing};
+use crate::domain::staged::{StagedCounts, StagedFlip};
 use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
 use crate::import::{Entry, numbering};
 use crate::random::Random;
@@ -24,13 +24,13 @@ use crate::random::Random;
 const MOST_CHECKS: usize = 50_000;
 /// Bytes of bodies that go in one request, unless one body is longer.
 const BODY_BYTES: usize = 256 << 10;
-/// Bytes of things that go in one request, which in JSON take more.
-const OBJECT_BYTES: usize = 512 << 10;
+/// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
+const OBJECT_BYTES: usize = 256 << 10;
 /// Things that go in one request.
 const MOST_OBJECTS: usize = 500;
 
 /// An import that is being handed over. It is abandoned if it does not get to its end.
-pub(super) struct Delivery {
+pub(super) struct Handover {
     runtime: Runtime,
     session: Session,
     import: u64,
@@ -55,7 +55,7 @@ pub(super) struct Ending {
     pub(super) yes: bool,
 }
 
-impl Delivery {
+impl Handover {
     /// Finds whoever holds the database of this directory, and begins.
     pub(super) fn begin(directory: &Path, imported: &Imported) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
@@ -67,7 +67,7 @@ impl Delivery {
                 "there are {count} checks, and {most}: stop it and import again, or take some projects at a time with --project"
             )));
         }
-        let mut delivery = Self {
+        let mut handover = Self {
             runtime,
             session,
             import: 0,
@@ -79,12 +79,12 @@ impl Delivery {
             failure: None,
             is_over: true,
         };
-        match delivery.ask(ImportRequest::Begin { ids: numbering::count(imported) })? {
-            Reply::ImportBegun(import) => (delivery.import, delivery.is_over) = (import, false),
+        match handover.ask(ImportRequest::Begin { ids: numbering::count(imported) })? {
+            Reply::ImportBegun(import) => (handover.import, handover.is_over) = (import, false),
             _ => return Err(unexpected()),
         }
-        delivery.checks = numbering::checks(imported, delivery.import);
-        Ok(delivery)
+        handover.checks = numbering::checks(imported, handover.import);
+        Ok(handover)
     }
 
     /// Takes an entry of a log. After a break [`objects`](Self::objects) says why.
@@ -114,8 +114,7 @@ impl Delivery {
         }
         self.bytes += ping.body.len();
         self.counts.pings += 1;
-        let ImportedPing { n, at, kind, origin, rid, exit, body, .. } = ping;
-        self.pings.push(StagedPing { check, n, at, kind, origin, rid, exit, body }.into());
+        self.pings.push(ping.of(check).into());
         Ok(())
     }
 
@@ -170,10 +169,10 @@ impl Delivery {
         let mut reply = self.ask(finish(false))?;
         if let Reply::Touched(which) = reply {
             if !replace {
-                return Err(Failure::other(which));
+                let advice = "--replace does it nevertheless, and what was done and logged here is lost";
+                return Err(Failure::other(format!("{which}; {advice}")));
             }
-            let which = which.split("; --replace").next().unwrap_or(&which);
-            if !yes && !confirmed(which)? {
+            if !yes && !confirmed(&which)? {
                 return Err(Failure::other("nothing was imported"));
             }
             reply = self.ask(finish(true))?;
@@ -210,7 +209,7 @@ impl Delivery {
     }
 }
 
-impl Drop for Delivery {
+impl Drop for Handover {
     fn drop(&mut self) {
         if !self.is_over {
             // Otherwise whoever holds the database ends it when the connection does, or at the next start.
