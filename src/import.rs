@@ -15,6 +15,7 @@ mod rows;
 mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub mod staged;
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -2,13 +2,14 @@
 
 use super::written;
 use crate::admin::request::Reply;
-use crate::admin::request::import::{ImportRequest, ImportRow, StagedFlipRow, StagedPingRow, StagedRow};
+use crate::admin::request::import::{ImportRequest, ImportRow};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::moment::Moment;
 use crate::domain::staged::{ImportId, ImportMode};
 use crate::engine::Handle;
 use crate::engine::command::Refusal;
 use crate::engine::command::stage::{Ending, StageRefusal};
+use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
 use crate::manage::import::{self, Listed};
 use crate::manage::{ManageError, project};
 

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use super::super::Failure;
-use crate::admin::import::{ImportRequest, StagedFlipRow, StagedPingRow, StagedRow};
+use crate::admin::import::ImportRequest;
 use crate::admin::{Reply, Request, Session};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::CheckId;
@@ -17,6 +17,7 @@ use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
 use crate::domain::staged::{StagedCounts, StagedFlip};
 use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
+use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
 use crate::import::{Entry, numbering};
 use crate::random::Random;
 

@@ -296,7 +296,10 @@ impl From<Staged> for StagedRow {
 
 impl StagedRow {
     /// The thing, or what is wrong with it.
-    pub(in crate::admin) fn staged(self) -> Result<Staged, String> {
+    ///
+    /// # Errors
+    /// When something in it is none of what it has to be.
+    pub fn staged(self) -> Result<Staged, String> {
         Ok(match self {
             Self::Project { id, uuid, name, badge_key, old_badge, ping_log_limit } => {
                 let project = ImportedProject {
