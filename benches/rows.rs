@@ -6,6 +6,7 @@ mod detection;
 mod disk;
 mod gauge;
 mod growth;
+mod imports;
 mod lists;
 mod memory;
 mod pings;
@@ -47,6 +48,8 @@ pub(crate) enum Row {
     Alerts,
     /// The latency of pings while backups are made of 1,100,000 pings
     Backup,
+    /// Imports of 100,000 and of 1,000,000 pings, and the latency of other pings meanwhile (3 minutes)
+    Import,
     /// Memory while 100,000 alerts wait for a channel that is dead, and how long they take once it is back (3 minutes)
     Waiting,
     /// Memory, disk and start at 1,000 to 1,000,000 checks, plotted in benches/growth.svg (2 minutes)
@@ -73,6 +76,7 @@ impl Row {
             Self::Detection => detection::detection(setup),
             Self::Alerts => alerts::alerts(setup),
             Self::Backup => backup::backup(setup),
+            Self::Import => imports::imports(setup),
             Self::Waiting => waiting::waiting(setup),
             Self::Growth => growth::growth(setup),
         }

@@ -5,6 +5,7 @@
 
 mod file;
 mod intervals;
+mod pace;
 mod stream;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::random::Random;
 use crate::store::{Findings, Inspection, Restoration, StoreError};
 pub use file::{BackupFile, open, read};
 pub use intervals::{Intervals, Keeper, Newest};
+pub use pace::{Beside, Pace};
 use stream::{Reader, Writer};
 
 /// How long a backup may take. Pages that are freed meanwhile are not used again, so the file grows: see [limits](crate::docs::limits).
@@ -75,7 +77,7 @@ pub struct About {
     pub release: String,
 }
 
-/// Writes the database, as it is now, as one stream.
+/// Writes the database, as it is now, as one stream. While pings come it takes turns with them.
 ///
 /// # Errors
 /// When the database cannot be read, or the stream cannot be written: it has no end then.
@@ -84,10 +86,11 @@ pub fn write(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
     let mut made = String::new();
     handle.now().write_seconds(&mut made);
     let mut stream = Writer::begin(out, &About { made, release: env!("CARGO_PKG_VERSION").into() })?;
-    let mut written = Ok(());
+    let (mut written, mut pace) = (Ok(()), Pace::new(Beside::Server(handle)));
     handle.each_rows(|rows| {
         let is_slow = handle.clock().uptime().saturating_sub(begun) > MOST_TIME;
         written = if is_slow { Err(BackupError::TooSlow) } else { stream.put(rows).map_err(BackupError::Io) };
+        pace.rest();
         written.is_ok()
     })?;
     written?;
@@ -145,15 +148,16 @@ impl Write for Pieces<'_> {
     }
 }
 
-/// Reads all of a stream, and says how many rows it has.
+/// Reads all of a stream at this pace, and says how many rows it has.
 ///
 /// # Errors
 /// When it is not what was written.
-fn count(input: impl Read) -> Result<u64, BackupError> {
+fn count(input: impl Read, pace: &mut Pace<'_>) -> Result<u64, BackupError> {
     let mut reader = Reader::begin(input)?;
     let mut count = 0;
     while let Some(rows) = reader.next()? {
         count += rows.iter().count() as u64;
+        pace.rest();
     }
     Ok(count)
 }

@@ -229,6 +229,11 @@ impl Metrics {
         }
     }
 
+    /// Pings that are on disk, since the start.
+    pub fn pings(&self) -> u64 {
+        self.pings.iter().flatten().map(Counter::get).sum()
+    }
+
     /// A ping by HTTP was not taken.
     pub fn refused(&self, reason: Refused) {
         at(&Refused::ALL, &self.refused, &reason).map(Counter::inc);

@@ -1,18 +1,15 @@
 //! What pings notice of a backup that is made meanwhile.
 
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
+use super::gauge::ended;
 use super::setup::{Load, Setup};
 use super::{Line, median, megabytes, thousands};
 use crate::driver::{Request, Result, Run};
 use crate::subject::Subject;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pings a second that come in.
 const RATE: u32 = 20_000;
-/// How often a backup that goes on is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
 
 /// A backup of 1,100,000 pings while 20,000 pings a second come in, one backup after the other, against the same pings without.
 pub(super) fn backup(setup: &Setup) -> Result<Vec<Line>> {
@@ -61,20 +58,10 @@ fn p99(run: &Run) -> f64 {
 fn backups(subject: &Subject, ends: &AtomicBool) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     while !ends.load(Ordering::Relaxed) {
-        let begun = Instant::now();
         let mut backup = Command::new(&subject.binary);
         backup.arg("backup").arg(subject.directory.path().join("backup")).arg("--data").arg(subject.directory.path());
-        let mut backup = backup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let status = loop {
-            match backup.try_wait()? {
-                Some(status) => break status,
-                None => std::thread::park_timeout(GLANCE),
-            }
-        };
-        if !status.success() {
-            return Err(format!("`overdue backup` ended with {status}").into());
-        }
-        times.push(begun.elapsed().as_secs_f64());
+        let backup = backup.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        times.push(ended(backup, "backup")?.0);
     }
     Ok(times)
 }

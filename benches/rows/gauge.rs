@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use super::median;
@@ -44,6 +45,23 @@ impl Subject {
         wait_until_ready(&mut self.child, &self.endpoint, &format!("/ping/{}/load-0000000", self.ping_key))?;
         Ok(start.elapsed())
     }
+}
+
+/// How often a command that goes on is looked at.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Waits until a command has ended well; its seconds, and the most memory that it held.
+pub(super) fn ended(mut command: Child, name: &str) -> Result<(f64, f64)> {
+    let (begun, status_file, mut most) = (Instant::now(), format!("/proc/{}/status", command.id()), 0.0);
+    let status: ExitStatus = loop {
+        // Of one that has ended it says nothing.
+        most = fs::read_to_string(&status_file).ok().and_then(|text| number(&text, "VmHWM:").ok()).map_or(most, |kib| kib * 1024.0);
+        match command.try_wait()? {
+            Some(status) => break status,
+            None => std::thread::park_timeout(GLANCE),
+        }
+    };
+    if status.success() { Ok((begun.elapsed().as_secs_f64(), most)) } else { Err(format!("`overdue {name}` ended with {status}").into()) }
 }
 
 /// The number after a label.

@@ -5,12 +5,14 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{BackupError, beside, count};
+use super::{BackupError, Pace, beside, count};
 
 /// What a compressed file begins with (RFC 8878, section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Fast, and already a quarter of what logs and rows take.
 const LEVEL: i32 = 3;
+/// Bytes after which what was written is synced. All of it at once would hold up for long what the database syncs on the same disk.
+const SYNCED_AT_ONCE: usize = 2 << 20;
 
 /// A file under way, as `<name>.partial`. It is removed unless it is kept.
 pub struct BackupFile {
@@ -21,8 +23,31 @@ pub struct BackupFile {
 }
 
 enum Out {
-    Plain(File),
-    Compressed(zstd::Encoder<'static, File>),
+    Plain(Synced),
+    Compressed(zstd::Encoder<'static, Synced>),
+}
+
+/// A file that is synced some at a time.
+struct Synced {
+    file: File,
+    /// Bytes that were written since.
+    unsynced: usize,
+}
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced += written;
+        if self.unsynced >= SYNCED_AT_ONCE {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl BackupFile {
@@ -36,6 +61,7 @@ impl BackupFile {
         // Another backup to the same name is not written into.
         file.try_lock().map_err(io::Error::from)?;
         file.set_len(0)?;
+        let file = Synced { file, unsynced: 0 };
         let out = match path.extension() {
             Some(extension) if extension == "zst" => Out::Compressed(zstd::Encoder::new(file, LEVEL)?),
             _ => Out::Plain(file),
@@ -43,18 +69,18 @@ impl BackupFile {
         Ok(Self { path: path.into(), partial, out: Some(out), kept: false })
     }
 
-    /// Reads it again from its beginning, and gives it its name. Bytes of the file, and how many rows are in it.
+    /// Reads it again from its beginning, at this pace, and gives it its name. Bytes of the file, and how many rows are in it.
     ///
     /// # Errors
     /// When it cannot be written, or is not what was written.
-    pub fn keep(mut self) -> Result<(u64, u64), BackupError> {
-        let file = match self.out.take() {
+    pub fn keep(mut self, pace: &mut Pace<'_>) -> Result<(u64, u64), BackupError> {
+        let Synced { file, .. } = match self.out.take() {
             Some(Out::Plain(file)) => file,
             Some(Out::Compressed(encoder)) => encoder.finish()?,
             None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
         file.sync_all()?;
-        let rows = count(open(&self.partial)?)?;
+        let rows = count(open(&self.partial)?, pace)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.kept = true;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::{BackupError, BackupFile, give_way, write};
+use super::{BackupError, BackupFile, Beside, Pace, give_way, write};
 use crate::domain::moment::Moment;
 use crate::engine::Handle;
 
@@ -115,7 +115,7 @@ fn make(handle: &Handle, intervals: &Intervals, now: Moment) -> Result<(), Backu
     let path = intervals.directory.join(format!("{}{}{SUFFIX}", files.prefix, written(now)));
     let mut file = BackupFile::create(&path)?;
     write(handle, &mut file)?;
-    let (bytes, rows) = file.keep()?;
+    let (bytes, rows) = file.keep(&mut Pace::new(Beside::Server(handle)))?;
     tracing::info!("a backup of {rows} rows is in {}: {bytes} bytes", path.display());
     for (_, old) in Files::of(handle, &intervals.directory)?.oldest_first(now).iter().rev().skip(intervals.keep) {
         fs::remove_file(old)?;

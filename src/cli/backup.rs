@@ -9,7 +9,7 @@ use clap::Args;
 use super::shared::{Json, number};
 use super::{Failure, table};
 use crate::admin;
-use crate::backup::{self, About, BackupError, BackupFile, Intervals};
+use crate::backup::{self, About, BackupError, BackupFile, Beside, Intervals, Pace};
 use crate::random::Random;
 use crate::store::{FILE_NAME, Findings, Inspection, Medium, Progress, Store, StoreError, TableSize};
 
@@ -112,7 +112,8 @@ impl BackupArgs {
         }
         let mut out = BackupFile::create(file).map_err(|error| of_file(file)(error.into()))?;
         taken(data, &mut out)?;
-        let (bytes, rows) = out.keep().map_err(of_file(file))?;
+        let beside = if admin::is_served(data) { Beside::Another } else { Beside::Nobody };
+        let (bytes, rows) = out.keep(&mut Pace::new(beside)).map_err(of_file(file))?;
         // The work is done, whether or not anybody reads about it.
         let _ = writeln!(io::stderr(), "overdue: a backup of {rows} rows is in {}: {bytes} bytes", file.display());
         Ok(())
