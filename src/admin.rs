@@ -10,7 +10,7 @@ mod perform;
 mod request;
 mod socket;
 
-pub use client::{AskError, Session, ask, backup, declare, is_served};
+pub use client::{AskError, Session, ask, backup, declare, export_lines, is_served};
 pub use perform::{Answer, Rest, perform};
 pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
 pub use request::{channel, check, declare as declared, import, user, window};

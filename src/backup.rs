@@ -98,18 +98,26 @@ pub fn write(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// The database as pieces of a stream, compressed or not, which are made as fast as they are taken, on a thread of their own. What went
-/// wrong comes last.
+/// The database as pieces of a stream, compressed or not: see [`stream_of`].
 ///
 /// # Errors
 /// When the system gives no thread.
 pub fn pieces(handle: Handle, is_compressed: bool) -> io::Result<Receiver<Result<Vec<u8>, BackupError>>> {
+    stream_of(move |mut out| if is_compressed { file::compressed(&mut out, |out| write(&handle, out)) } else { write(&handle, &mut out) })
+}
+
+/// What is written, as pieces of a stream, which are made as fast as they are taken, on a thread of their own. What went wrong comes last.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn stream_of<E: Send + 'static>(
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E> + Send + 'static,
+) -> io::Result<Receiver<Result<Vec<u8>, E>>> {
     let (sender, receiver) = channel(MOST_PIECES);
     std::thread::Builder::new().name("backup".into()).spawn(move || {
         give_way();
         let mut out = Pieces { sender: &sender, piece: Vec::with_capacity(PIECE_BYTES) };
-        let written = if is_compressed { file::compressed(&mut out, |out| write(&handle, out)) } else { write(&handle, &mut out) };
-        if let Err(error) = written {
+        if let Err(error) = write(&mut out) {
             // Nobody takes it any more only when nobody takes pieces either.
             let _ = sender.blocking_send(Err(error));
         }
@@ -127,12 +135,12 @@ pub fn give_way() {
 }
 
 /// Gathers what is written into pieces.
-struct Pieces<'s> {
-    sender: &'s Sender<Result<Vec<u8>, BackupError>>,
+struct Pieces<'s, E> {
+    sender: &'s Sender<Result<Vec<u8>, E>>,
     piece: Vec<u8>,
 }
 
-impl Write for Pieces<'_> {
+impl<E> Write for Pieces<'_, E> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(PIECE_BYTES - self.piece.len());
         self.piece.extend(bytes.iter().take(taken));

@@ -1,5 +1,5 @@
-//! What another program kept, read from its database or a dump of it: as things of this house, and as a report of what becomes of each.
-//! Nothing is changed, there or here.
+//! What another server kept, read from its database, a dump of it or an export: as things of this house, and as a report of what becomes of
+//! each. Nothing is changed, there or here. The export is written here, too.
 //!
 //! `source` knows what it reads from; `sqlite`, `copy` and `dumpdata` make `rows` of it. What the rows mean is decided in `healthchecks`
 //! alone. Logs are read one row at a time and not kept.
@@ -10,6 +10,7 @@ mod dumpdata;
 pub mod environment;
 mod healthchecks;
 pub mod numbering;
+pub mod overdue;
 pub mod report;
 mod rows;
 mod source;
@@ -159,6 +160,8 @@ pub enum Entry {
     Ping(ImportedPing),
     /// A flip. Those of a check come in any order, with numbers that rise with their age there.
     Flip(ImportedFlip, i64),
+    /// A flip. Those of a check come in the order in which they were logged.
+    NextFlip(ImportedFlip),
 }
 
 /// A source that is read as it would be imported at a moment: things first, then logs, which are not kept.

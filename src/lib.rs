@@ -17,7 +17,7 @@
 //! | 5 | [`job`] | at the command line, runs a job and tells a server of it |
 //! | 5 | [`declare`] | configuration as files: read, compared with what there is, made so, written |
 //! | 5 | [`discover`] | jobs in crontabs and timers, and the checks that are proposed for them |
-//! | 5 | [`import`] | what another program kept, read from its database or a dump of it, as things of this house and a report |
+//! | 5 | [`import`] | what another server kept, read from its database, a dump or an export, as things of this house and a report; and that export |
 //! | 5 | [`backup`] | the database as a stream of rows, in files: made, looked at, made a database again |
 //! | 5 | `accept`, [`connection_threads`], [`blocking_threads`], [`certificate`] | what the doors share: accepting connections, the threads that run those of HTTP, the threads for what takes long, and certificates that are read again |
 //! | 4 | [`engine`] | the only hands that write: commands, one writer, what is in memory, what may be read |
@@ -59,6 +59,7 @@
 //! | What is a backup, and how does it become a database again? | [`backup`]; in the file: `store::tables`, `store::restoration` |
 //! | What may stand in a file for `apply`, and what is said of a wrong one? | `declare::fields`, `declare::read`; what becomes of it: `engine::plan` |
 //! | What becomes of a Healthchecks, table by table? | `import::healthchecks`; how its sources are read: `import::source` |
+//! | What does an export as lines hold, and how is it read again? | `import::overdue`; its rows, which the admin socket has too: `import::staged` |
 //! | What is seen of an import before its end, and what does it take the place of? | `engine::apply::stage`; what waits: `engine::state`; how it is handed over: `cli::import` |
 //! | What does a trial hold back? | `queue` in `engine::apply::alert`; what waits for its end: `held_back` there |
 //! | How is a schedule read? | [`domain::schedule`] |

@@ -270,24 +270,49 @@ pub async fn backup(directory: &Path, mut out: impl Write) -> Result<(), AskErro
     match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))?? {
         // Nothing is changed: nobody has to write.
         Way::Database(handle, _writer) => backup::write(&handle, out).map_err(AskError::Backup),
-        Way::Server(mut stream) => {
-            let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
-            let request = line::encode(&Request::Backup {}).map_err(|error| refused(error.into()))?;
-            stream.write_all(&request).await.map_err(refused)?;
-            let mut stream = BufReader::new(stream);
-            loop {
-                match next_line(&mut stream, PATIENCE, directory).await?.0 {
-                    Reply::Piece(piece) => {
-                        let piece =
-                            STANDARD.decode(piece).map_err(|_| AskError::Unreadable("a piece of the backup is no base64".into()))?;
-                        out.write_all(&piece).map_err(|error| AskError::Backup(error.into()))?;
-                    }
-                    Reply::Done => return out.flush().map_err(|error| AskError::Backup(error.into())),
-                    Reply::Refused(reason) | Reply::Invalid(reason) => return Err(AskError::Unreadable(reason)),
-                    _ => return Err(AskError::Unreadable("the server answered something else than a backup".into())),
-                }
+        Way::Server(stream) => pieces(stream, &Request::Backup {}, directory, &mut out).await,
+    }
+}
+
+/// Has everything that this directory's database holds written to `out` as lines, or one project without users, by the server that runs on
+/// it or by ourselves.
+pub async fn export_lines(directory: &Path, project: Option<String>, logs: bool, mut out: impl Write) -> Result<(), AskError> {
+    let request = Request::ExportLines { project, logs };
+    match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))?? {
+        Way::Server(stream) => pieces(stream, &request, directory, &mut out).await,
+        // Nothing is changed: nobody has to write.
+        Way::Database(handle, _writer) => {
+            let (mut reply, mut rest) = perform(&handle, request, String::new()).await;
+            while !taken(reply, &mut out)? {
+                let following = rest.take().ok_or(AskError::HungUp)?;
+                (reply, rest) = following.next(&handle).await;
             }
+            Ok(())
         }
+    }
+}
+
+/// Has a server answer with pieces, and writes them.
+async fn pieces(mut stream: UnixStream, request: &Request, directory: &Path, out: &mut impl Write) -> Result<(), AskError> {
+    let refused = |error| AskError::Socket(directory.join(SOCKET_NAME), error);
+    let request = line::encode(request).map_err(|error| refused(error.into()))?;
+    stream.write_all(&request).await.map_err(refused)?;
+    let mut stream = BufReader::new(stream);
+    while !taken(next_line(&mut stream, PATIENCE, directory).await?.0, out)? {}
+    Ok(())
+}
+
+/// Writes a piece; `true`: that was the end.
+fn taken(reply: Reply, out: &mut impl Write) -> Result<bool, AskError> {
+    let unwritten = |error: io::Error| AskError::Backup(error.into());
+    match reply {
+        Reply::Piece(piece) => {
+            let piece = STANDARD.decode(piece).map_err(|_| AskError::Unreadable("a piece of the answer is no base64".into()))?;
+            out.write_all(&piece).map_err(unwritten).map(|()| false)
+        }
+        Reply::Done => out.flush().map_err(unwritten).map(|()| true),
+        Reply::Refused(reason) | Reply::Invalid(reason) => Err(AskError::Unreadable(reason)),
+        _ => Err(AskError::Unreadable("the server answered something else than pieces".into())),
     }
 }
 

@@ -8,12 +8,14 @@ mod imports;
 mod users;
 mod windows;
 
+use std::io::Write;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::mpsc::Receiver;
 
 use super::request::{CheckLimit, KeyRow, MadeKey, ProjectRow, Reply, Request};
-use crate::backup::{self, BackupError};
+use crate::backup;
 use crate::domain::channel::GivenSettings;
 use crate::domain::ids::{KeyId, ProjectId};
 use crate::domain::moment::Moment;
@@ -21,6 +23,7 @@ use crate::domain::project::Secret;
 use crate::domain::wanted::Manner;
 use crate::engine::Handle;
 use crate::engine::command::Unavailable;
+use crate::import;
 use crate::manage::delivery::Wanted;
 use crate::manage::project::Changes;
 use crate::manage::{self, ManageError};
@@ -33,21 +36,21 @@ pub type Answer = (Reply, Option<Rest>);
 pub enum Rest {
     /// A list of checks.
     Checks(Listing),
-    /// A backup.
-    Backup(Pieces),
+    /// A backup, or everything as lines: what is written on a thread of its own.
+    Stream(Pieces),
 }
 
-/// See [`backup::pieces`].
-type Pieces = Receiver<Result<Vec<u8>, BackupError>>;
+/// See [`backup::stream_of`].
+type Pieces = Receiver<Result<Vec<u8>, String>>;
 
 impl Rest {
     /// The next piece, which is made when it is asked for.
     pub async fn next(self, handle: &Handle) -> Answer {
         match self {
             Self::Checks(listing) => listing.page(handle),
-            Self::Backup(mut pieces) => match pieces.recv().await {
-                Some(Ok(piece)) => (Reply::Piece(STANDARD.encode(piece)), Some(Self::Backup(pieces))),
-                Some(Err(error)) => (Reply::Refused(format!("no backup can be made: {error}")), None),
+            Self::Stream(mut pieces) => match pieces.recv().await {
+                Some(Ok(piece)) => (Reply::Piece(STANDARD.encode(piece)), Some(Self::Stream(pieces))),
+                Some(Err(problem)) => (Reply::Refused(problem), None),
                 None => (Reply::Done, None),
             },
         }
@@ -140,12 +143,31 @@ async fn answer(handle: &Handle, request: Request, document: String) -> Result<A
             writing.await.map(Reply::Objects).map_err(|_| ManageError::Unavailable(Unavailable::Stopping))
         }
         Request::Backup {} => {
-            let pieces = backup::pieces(handle.clone(), false).map_err(|_| ManageError::Unavailable(Unavailable::Busy))?;
-            return Ok(Rest::Backup(pieces).next(handle).await);
+            let write = |handle: Handle, out: &mut dyn Write| {
+                backup::write(&handle, out).map_err(|error| format!("no backup can be made: {error}"))
+            };
+            return streamed(handle, write).await;
+        }
+        Request::ExportLines { project, logs } => {
+            let project = any(project)?;
+            let write = move |handle: Handle, out: &mut dyn Write| {
+                import::overdue::write(&handle, project, logs, out).map_err(|error| format!("not all can be exported: {error}"))
+            };
+            return streamed(handle, write).await;
         }
         Request::ListChecks { project, tags } => return Ok(Listing::new(any(project)?, tags).page(handle)),
     };
     reply.map(|reply| (reply, None))
+}
+
+/// The first piece of what is written, and the rest.
+async fn streamed(
+    handle: &Handle,
+    write: impl FnOnce(Handle, &mut dyn Write) -> Result<(), String> + Send + 'static,
+) -> Result<Answer, ManageError> {
+    let own = handle.clone();
+    let pieces = backup::stream_of(move |out| write(own, out)).map_err(|_| ManageError::Unavailable(Unavailable::Busy))?;
+    Ok(Rest::Stream(pieces).next(handle).await)
 }
 
 fn list_projects(handle: &Handle) -> Reply {

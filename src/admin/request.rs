@@ -97,6 +97,13 @@ pub enum Request {
     RetryDelivery { number: u64 },
     /// The whole database as a stream of bytes: see [`crate::backup`].
     Backup {},
+    /// Everything as lines, or one project without users; answered with [pieces](Reply::Piece).
+    ExportLines {
+        /// Its name or UUID.
+        project: Option<String>,
+        /// With logs.
+        logs: bool,
+    },
     /// A part of a document, in base64; [`Request::Declare`] is about all that came before it on the same connection.
     Part(String),
     /// What would change if what a document declares were so; or, unless `dry`, makes it so.

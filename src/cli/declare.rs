@@ -1,6 +1,7 @@
 //! `overdue export`, `overdue diff`, `overdue apply` and `overdue schema`: configuration as files.
 
-use std::fs::{self, OpenOptions};
+use std::error::Error;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,19 @@ const DIFFERENT: u8 = 3;
 /// How what there is is written.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// For people; what `apply` reads
     Toml,
+    /// The same for programs
     Json,
+    /// Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets too
+    Jsonl,
+}
+
+/// Which logs are written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WrittenLogs {
+    All,
+    None,
 }
 
 #[derive(Args)]
@@ -39,27 +51,40 @@ pub(super) struct ExportArgs {
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     project: Option<String>,
 
-    /// TOML for people, or JSON for programs
+    /// In which form
     #[arg(long, env = "OVERDUE_FORMAT", value_enum, default_value = "toml")]
     format: Format,
 
     /// Write secrets in the clear, in place of names of variables
     #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
     secrets: bool,
+
+    /// Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no logs
+    #[arg(long, env = "OVERDUE_LOGS", value_enum, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "all")]
+    logs: WrittenLogs,
 }
 
 impl ExportArgs {
     pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
         let to_stdout = self.file.as_os_str() == "-";
-        if self.secrets && to_stdout && io::stdout().is_terminal() {
+        if self.has_logs() && self.format != Format::Jsonl {
+            return Err(Failure::usage("logs are written by --format jsonl alone"));
+        }
+        // There are always secrets in all that there is.
+        let has_secrets = self.secrets || self.format == Format::Jsonl;
+        if has_secrets && to_stdout && io::stdout().is_terminal() {
             return Err(Failure::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
         }
-        let Reply::Objects(objects) = super::reply(data, Request::Export { project: self.project, secrets: self.secrets }, None)? else {
+        if self.format == Format::Jsonl {
+            return self.lines(data, to_stdout);
+        }
+        let Reply::Objects(objects) = super::reply(data, Request::Export { project: self.project.clone(), secrets: self.secrets }, None)?
+        else {
             return Err(Failure::other("the server answered something else than what there is"));
         };
         let text = match self.format {
             Format::Toml => declare::toml(&objects, declare::HEAD),
-            Format::Json => {
+            Format::Json | Format::Jsonl => {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
                     let _ = writeln!(io::stderr(), "overdue: {}", table::clean(comment));
                 }
@@ -70,16 +95,35 @@ impl ExportArgs {
             let mut out = io::stdout().lock();
             return out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::unwritten);
         }
-        write_for_owner(&self.file, text.as_bytes())
-            .map_err(|error| Failure::other(format!("cannot write {}: {error}", self.file.display())))
+        write_for_owner(&self.file, |file| Ok(file.write_all(text.as_bytes())?)).map_err(|error| self.unwritten(&*error))
+    }
+
+    /// Writes everything as it comes.
+    fn lines(&self, data: &Path, to_stdout: bool) -> Result<(), Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+        let project = self.project.clone();
+        if to_stdout {
+            let written = runtime.block_on(admin::export_lines(data, project, self.has_logs(), io::stdout().lock()));
+            return written.map_err(Failure::other);
+        }
+        write_for_owner(&self.file, |file| Ok(runtime.block_on(admin::export_lines(data, project, self.has_logs(), file))?))
+            .map_err(|error| self.unwritten(&*error))
+    }
+
+    fn has_logs(&self) -> bool {
+        self.logs == WrittenLogs::All
+    }
+
+    fn unwritten(&self, error: &dyn Error) -> Failure {
+        Failure::other(format!("cannot write {}: {error}", self.file.display()))
     }
 }
 
 /// Writes a file that only its owner can read, whoever could read the one that is there. That one stays until the new one is whole. What is
 /// no file, such as a pipe, is written into.
-fn write_for_owner(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_for_owner(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return OpenOptions::new().write(true).open(path)?.write_all(content);
+        return write(&mut OpenOptions::new().write(true).open(path)?);
     }
     // A link stays, and leads to the new file.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
@@ -92,7 +136,7 @@ fn write_for_owner(path: &Path, content: &[u8]) -> io::Result<()> {
         }
         _ => error,
     })?;
-    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&partial, path));
+    let written = write(&mut file).and_then(|()| Ok(file.sync_all().and_then(|()| fs::rename(&partial, path))?));
     if written.is_err() {
         // What is left of it would be in the way of the next one.
         let _ = fs::remove_file(&partial);
@@ -233,6 +277,10 @@ mod tests {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    fn written(path: &Path, content: &[u8]) -> Result<(), Box<dyn Error>> {
+        write_for_owner(path, |file| Ok(file.write_all(content)?))
+    }
+
     #[test]
     fn what_is_written_is_for_its_owner_alone_whatever_was_there() {
         let directory = tempfile::tempdir().unwrap();
@@ -241,22 +289,22 @@ mod tests {
         fs::write(&file, "old, and longer").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&file, &link).unwrap();
-        write_for_owner(&link, b"new").unwrap();
+        written(&link, b"new").unwrap();
         assert_eq!((fs::read(&file).unwrap().as_slice(), mode(&file), fs::read_link(&link).unwrap()), (&b"new"[..], 0o600, file.clone()));
         // Whatever goes wrong, the file that is there stays whole.
         fs::write(&partial, "").unwrap();
-        let refused = write_for_owner(&file, b"newer").unwrap_err().to_string();
+        let refused = written(&file, b"newer").unwrap_err().to_string();
         assert!(refused.contains("all.toml.partial is there"), "{refused}");
         assert_eq!(fs::read(&file).unwrap(), b"new");
         fs::remove_file(&partial).unwrap();
-        write_for_owner(&file, b"newer").unwrap();
+        written(&file, b"newer").unwrap();
         assert_eq!((fs::read(&file).unwrap().as_slice(), partial.exists()), (&b"newer"[..], false));
     }
 
     #[test]
     fn a_pipe_is_written_into() {
         let (mut reader, writer) = io::pipe().unwrap();
-        write_for_owner(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"new").unwrap();
+        written(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"new").unwrap();
         drop(writer);
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();

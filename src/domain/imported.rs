@@ -4,13 +4,17 @@
 use uuid::Uuid;
 
 use super::adopted::{ForeignSecret, KeyDigest, OldBadge};
+use super::alert::ChannelHealth;
 use super::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use super::check::{CheckState, Settings};
 use super::flip::Flip;
 use super::moment::Moment;
 use super::ping::{Kind, Origin};
-use super::project::{Access, ChannelName, ProjectName, Secret};
-use super::user::{Membership, PasswordHash, UserName};
+use super::project::{Access, BadgeSecret, ChannelName, KeyLabel, KeyUse, ProjectName, Secret};
+use super::text::{Name, Tags};
+use super::user::{Membership, PasswordHash, SecondFactor, Taste, UserName};
+use super::wanted::Source;
+use super::window::WindowTimes;
 
 /// All that an import brings but for logs.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -19,13 +23,15 @@ pub struct Imported {
     pub projects: Vec<ImportedProject>,
     /// Users, oldest first, each with another name.
     pub users: Vec<ImportedUser>,
-    /// What [hashed keys](ImportedSecret::Hashed) are recognised with.
-    pub secret: Option<ForeignSecret>,
+    /// What [hashed keys](ImportedSecret::Hashed) are recognised with, which name them by their places.
+    pub secrets: Vec<ForeignSecret>,
+    /// What signed badge URLs there, if it was an overdue.
+    pub signing: Option<BadgeSecret>,
     /// The latest moment in the source; `None`: nothing ever happened there.
     pub newest: Option<Moment>,
 }
 
-/// A project. It has no limit of checks.
+/// A project.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedProject {
     /// Its UUID.
@@ -36,12 +42,16 @@ pub struct ImportedProject {
     pub badge_key: Box<str>,
     /// What signs the badge URLs that it had; `None`: they are no longer known.
     pub old_badge: Option<OldBadge>,
+    /// How many checks the API may create; `None`: no limit.
+    pub check_limit: Option<u32>,
     /// How many pings of each check are kept.
     pub ping_log_limit: u32,
     /// Its keys.
     pub keys: Vec<ImportedKey>,
     /// Its channels, oldest first.
     pub channels: Vec<ImportedChannel>,
+    /// Its maintenance windows, oldest first.
+    pub windows: Vec<ImportedWindow>,
     /// Its checks, oldest first.
     pub checks: Vec<ImportedCheck>,
 }
@@ -53,6 +63,14 @@ pub struct ImportedKey {
     pub secret: ImportedSecret,
     /// Its first four characters.
     pub hint: Box<str>,
+    /// What its owner calls it.
+    pub label: KeyLabel,
+    /// When it was made; `None`: nobody knows, and it is as if it was made now.
+    pub created: Option<Moment>,
+    /// When and from where it was last used.
+    pub used: Option<KeyUse>,
+    /// What file owns it.
+    pub managed: Option<Source>,
 }
 
 /// What a key is recognised by.
@@ -64,6 +82,8 @@ pub enum ImportedSecret {
     Hashed {
         /// What it opens.
         access: Access,
+        /// The place of that secret among [those](Imported::secrets) that come along.
+        secret: u8,
         /// The digest.
         digest: KeyDigest,
     },
@@ -78,8 +98,12 @@ pub struct ImportedChannel {
     pub name: ChannelName,
     /// How it notifies.
     pub settings: ImportedSettings,
-    /// Nothing is sent to it, for this reason.
-    pub disabled: Option<Box<str>>,
+    /// Its settings may hold what only the operator may set.
+    pub operator: bool,
+    /// What sending to it has shown.
+    pub health: ChannelHealth,
+    /// What file owns it.
+    pub managed: Option<Source>,
 }
 
 /// What a channel is set to.
@@ -98,6 +122,21 @@ pub enum ImportedSettings {
     },
 }
 
+/// A maintenance window.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ImportedWindow {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: Name,
+    /// A check has to have all of these tags.
+    pub tags: Tags,
+    /// When it is open.
+    pub times: WindowTimes,
+    /// What file owns it.
+    pub managed: Option<Source>,
+}
+
 /// A check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedCheck {
@@ -111,8 +150,14 @@ pub struct ImportedCheck {
     pub settings: Settings,
     /// The channels of its project that are assigned to it, oldest first.
     pub channels: Box<[Uuid]>,
-    /// What has become of it. No place in a log stands there.
+    /// The checks of its project that it depends on.
+    pub parents: Box<[Uuid]>,
+    /// What has become of it. No place in a log stands there, and no parent that hides it.
     pub state: CheckState,
+    /// The parent that hides it, if one does.
+    pub behind: Option<Uuid>,
+    /// What file owns it.
+    pub managed: Option<Source>,
 }
 
 /// A flip of a check, which is named by its UUID or by the number that it is to have here.
@@ -156,16 +201,24 @@ impl<Check> ImportedPing<Check> {
 /// Somebody who may sign in.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportedUser {
+    /// Its UUID; `None`: it had none, and gets one.
+    pub uuid: Option<Uuid>,
     /// What it is called.
     pub name: UserName,
     /// What its password is checked against; `None`: it needs a link to choose one.
     pub password: Option<PasswordHash>,
+    /// What it shows beside its password.
+    pub second: Option<SecondFactor>,
     /// It may do everything.
     pub owner: bool,
     /// UUIDs of projects, each once, with what it may do there; of an owner none.
     pub projects: Vec<(Uuid, Membership)>,
+    /// How pages look to it.
+    pub taste: Taste,
     /// It may not sign in.
     pub disabled: bool,
     /// When it was made.
     pub created: Moment,
+    /// What file owns it.
+    pub managed: Option<Source>,
 }

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
-use super::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId};
+use super::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use super::imported::{
     ImportedChannel, ImportedCheck, ImportedFlip, ImportedKey, ImportedPing, ImportedProject, ImportedSettings, ImportedUser,
+    ImportedWindow,
 };
 use super::moment::Moment;
 
@@ -19,12 +20,14 @@ pub struct ImportId(pub u64);
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "numbers and what they number")]
 pub enum Staged {
-    /// A project. No keys, channels and checks stand in it.
+    /// A project. No keys, channels, windows and checks stand in it.
     Project { id: ProjectId, project: Box<ImportedProject> },
     /// A key of a project.
     Key { id: KeyId, project: ProjectId, key: ImportedKey },
     /// A channel of a project.
     Channel { id: ChannelId, project: ProjectId, channel: Box<ImportedChannel> },
+    /// A maintenance window of a project.
+    Window { id: WindowId, project: ProjectId, window: Box<ImportedWindow> },
     /// A check of a project, with the badge UUID that it gets if it has none and takes the place of none.
     Check { id: CheckId, project: ProjectId, badge: Uuid, check: Box<ImportedCheck> },
     /// A user, with the UUID that it gets.
@@ -38,6 +41,7 @@ impl Staged {
             Self::Project { id, .. } => id.0,
             Self::Key { id, .. } => id.0,
             Self::Channel { id, .. } => id.0,
+            Self::Window { id, .. } => id.0,
             Self::Check { id, .. } => id.0,
             Self::User { id, .. } => id.0,
         }
@@ -53,7 +57,7 @@ impl Staged {
                 ImportedSettings::Whole(settings) => settings.pairs().map(|(key, value)| key.len() + value.len()).sum(),
                 ImportedSettings::Incomplete { given, .. } => given.pairs().map(|(key, value)| key.len() + value.len()).sum(),
             },
-            Self::Project { .. } | Self::Key { .. } | Self::User { .. } => 0,
+            Self::Project { .. } | Self::Key { .. } | Self::Window { .. } | Self::User { .. } => 0,
         };
         THING + long
     }
@@ -72,6 +76,7 @@ pub struct StagedCounts {
     pub projects: u64,
     pub keys: u64,
     pub channels: u64,
+    pub windows: u64,
     pub checks: u64,
     pub users: u64,
     pub pings: u64,
@@ -85,6 +90,7 @@ impl StagedCounts {
             Staged::Project { .. } => &mut self.projects,
             Staged::Key { .. } => &mut self.keys,
             Staged::Channel { .. } => &mut self.channels,
+            Staged::Window { .. } => &mut self.windows,
             Staged::Check { .. } => &mut self.checks,
             Staged::User { .. } => &mut self.users,
         };

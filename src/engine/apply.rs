@@ -44,6 +44,8 @@ pub struct Effects {
     pub staged_pings: Vec<(Ping, Bytes)>,
     /// The same of flips.
     pub staged_flips: Vec<(FlipNumber, LoggedFlip)>,
+    /// The times of imported flips up to this one are not in order.
+    pub flips_out_of_order: Option<FlipNumber>,
     /// Entries of the log of deliveries.
     pub deliveries: Vec<Delivery>,
     /// Projects in which pings make no more checks from now on: nothing to write, but to tell.

@@ -9,7 +9,7 @@ use super::Handle;
 use crate::domain::alert::Delivery;
 use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
-use crate::domain::ids::{DeliveryNumber, FlipNumber};
+use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
 use crate::store::{Rows, Snapshot, StoreError, caught};
@@ -35,6 +35,17 @@ impl Handle {
         let state = &check.state;
         let oldest = state.n_pings.saturating_sub(self.ping_log_limit(check).min(most)) + 1;
         self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, state.n_pings, state.last_arrival, oldest))
+    }
+
+    /// Pings of a check from ping `n` on, which lies there, newest first: at most `most` of those within its log limit.
+    pub fn pings_from(&self, check: &Check, n: u64, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
+        let oldest = self.first_kept_ping(check).max((n + 1).saturating_sub(most));
+        self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
+    }
+
+    /// The body of ping `n`, which lies there. `None`: it is there no more, or had none.
+    pub fn body_at(&self, check: &Check, n: u64, place: Arrival) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
     }
 
     /// Ping `n`. `None`: no such ping within the log limit.

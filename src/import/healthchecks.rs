@@ -91,7 +91,7 @@ impl<'a> Healthchecks<'a> {
             .map(ForeignSecret::parse)
             .transpose()
             .map_err(|problem| format!("SECRET_KEY: {problem}"))?;
-        let imported = Imported { secret, ..Imported::default() };
+        let imported = Imported { secrets: secret.into_iter().collect(), ..Imported::default() };
         let (tally, logs, left, incomplete) = (Tally::default(), HashMap::new(), HashSet::new(), Vec::new());
         let mut made = Self { options, now, tally, imported, logs, left, incomplete };
         match made.objects(&mut tables, complaints) {
@@ -123,7 +123,7 @@ impl<'a> Healthchecks<'a> {
 
     /// Gives the places of those that come along by their numbers.
     fn projects(&mut self, rows: &[Row], owners: &Owners, complaints: &mut Vec<Complaint>) -> Result<HashMap<i64, usize>, Refusal> {
-        let secret = self.imported.secret.clone();
+        let secret = self.imported.secrets.first().cloned();
         let mut reader = Projects { options: self.options, owners, secret: secret.as_ref(), taken: BTreeSet::new(), met: HashSet::new() };
         let mut places = HashMap::new();
         for row in rows {
@@ -148,7 +148,7 @@ impl<'a> Healthchecks<'a> {
                 self.tally.dropped(What::Channels, 1, "of projects that stay behind");
                 continue;
             };
-            match channel::channel(row, &self.options.environment) {
+            match channel::channel(row, &self.options.environment, self.now) {
                 Ok(Made::Channel(channel)) => {
                     let Some(project) = self.imported.projects.get_mut(place) else { continue };
                     known.insert(row.id("id")?, (place, known.len(), channel.uuid));
@@ -261,7 +261,7 @@ impl<'a> Healthchecks<'a> {
         };
         let at = entry.as_ref().map(|entry| match entry {
             Entry::Ping(ping) => ping.at,
-            Entry::Flip(flip, _) => flip.flip.at,
+            Entry::Flip(flip, _) | Entry::NextFlip(flip) => flip.flip.at,
         });
         self.imported.newest = self.imported.newest.max(at);
         Ok(entry)
@@ -295,7 +295,7 @@ impl<'a> Healthchecks<'a> {
         }
         let (serve_flags, advice) = environment::serve(&options.environment);
         let remarks = Remarks { newest: imported.newest, incomplete, late, serve_flags, advice };
-        (imported, Report::new(source, tally, remarks))
+        (imported, Report::new((source.name(), source.form().name()), tally, remarks))
     }
 }
 

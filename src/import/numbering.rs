@@ -1,11 +1,11 @@
 //! The numbers that things get here, in an order that depends on nothing but what there is: of each project it itself, then its keys,
-//! channels and checks, the oldest first; then users.
+//! channels, windows and checks, the oldest first; then users.
 
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId};
+use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::imported::{Imported, ImportedProject};
 use crate::domain::staged::Staged;
 use crate::random::Random;
@@ -20,7 +20,7 @@ fn of_project(project: &ImportedProject) -> u64 {
 }
 
 fn before_checks(project: &ImportedProject) -> u64 {
-    1 + (project.keys.len() + project.channels.len()) as u64
+    1 + (project.keys.len() + project.channels.len() + project.windows.len()) as u64
 }
 
 /// The numbers of the checks, by their UUIDs.
@@ -41,8 +41,8 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
     let mut next = first..;
     let mut number = || next.next().unwrap_or(u64::MAX);
     for mut project in imported.projects {
-        let (keys, channels, checks) =
-            (std::mem::take(&mut project.keys), std::mem::take(&mut project.channels), std::mem::take(&mut project.checks));
+        let (keys, channels) = (std::mem::take(&mut project.keys), std::mem::take(&mut project.channels));
+        let (windows, checks) = (std::mem::take(&mut project.windows), std::mem::take(&mut project.checks));
         let id = ProjectId(number());
         staged.push(Staged::Project { id, project: Box::new(project) });
         staged.extend(keys.into_iter().map(|key| Staged::Key { id: KeyId(number()), project: id, key }));
@@ -51,6 +51,8 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
             project: id,
             channel: channel.into(),
         }));
+        let windows = windows.into_iter().map(|window| (WindowId(number()), Box::new(window)));
+        staged.extend(windows.map(|(window_id, window)| Staged::Window { id: window_id, project: id, window }));
         let checks = checks.into_iter().map(|check| (CheckId(number()), check));
         staged.extend(checks.map(|(check_id, check)| Staged::Check {
             id: check_id,
@@ -60,6 +62,6 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
         }));
     }
     let users = imported.users.into_iter().map(|user| (UserId(number()), user));
-    staged.extend(users.map(|(id, user)| Staged::User { id, uuid: random.uuid(), user: user.into() }));
+    staged.extend(users.map(|(id, user)| Staged::User { id, uuid: user.uuid.unwrap_or_else(|| random.uuid()), user: user.into() }));
     staged
 }

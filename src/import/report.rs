@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Source;
 use crate::domain::moment::Moment;
 use crate::domain::words::count;
 
@@ -25,6 +24,7 @@ pub(super) enum What {
     ApiKeys,
     PingKeys,
     Channels,
+    Windows,
 }
 
 impl What {
@@ -39,6 +39,7 @@ impl What {
             Self::ApiKeys => "API keys",
             Self::PingKeys => "ping keys",
             Self::Channels => "channels",
+            Self::Windows => "windows",
         }
     }
 }
@@ -163,9 +164,10 @@ pub(super) struct Remarks {
 }
 
 impl Report {
-    pub(super) fn new(source: &Source, tally: Tally, remarks: Remarks) -> Self {
+    /// `source`: what it is called, and the word for what it is.
+    pub(super) fn new((name, form): (&str, &'static str), tally: Tally, remarks: Remarks) -> Self {
         let Remarks { newest, incomplete, late, serve_flags, advice } = remarks;
-        let source = SourceRow { name: source.name().to_owned(), form: source.form().name() };
+        let source = SourceRow { name: name.to_owned(), form };
         let newest = newest.map(|newest| {
             let mut text = String::new();
             newest.write_seconds(&mut text);

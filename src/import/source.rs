@@ -143,11 +143,8 @@ impl Data {
         }
     }
 
-    fn spooled(mut from: impl io::Read, random: &Random) -> Result<Self, String> {
-        let directory = PrivateDirectory::make(random)?;
-        let path = directory.0.join("copy");
-        let mut file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        io::copy(&mut from, &mut file).map_err(|error| format!("cannot be kept in {}: {error}", path.display()))?;
+    fn spooled(from: impl io::Read, random: &Random) -> Result<Self, String> {
+        let (_directory, path, mut file) = spooled(from, random)?;
         match form(&mut file)? {
             Form::Sqlite => Self::database(&path),
             form => Ok(Self::Text(form, file)),
@@ -163,6 +160,33 @@ impl Data {
     fn database(_: &Path) -> Result<Self, String> {
         Err("this program was built without SQLite: give what manage.py dumpdata writes".into())
     }
+}
+
+/// What cannot be read twice, in a file that can. The directory goes with whoever holds it, the file with the last that has it open.
+fn spooled(mut from: impl io::Read, random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
+    let directory = PrivateDirectory::make(random)?;
+    let path = directory.0.join("copy");
+    let mut file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    io::copy(&mut from, &mut file).map_err(|error| format!("cannot be kept in {}: {error}", path.display()))?;
+    Ok((directory, path, file))
+}
+
+/// A file, or standard input for `-`, that can be read more than once, and what errors call it.
+///
+/// # Errors
+/// When it cannot be read, or not be kept; the message names it.
+pub(super) fn rereadable(path: &Path, random: &Random) -> Result<(String, File), String> {
+    let is_input = path.as_os_str() == "-";
+    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let open = || {
+        if is_input {
+            return spooled(io::stdin().lock(), random).map(|(.., file)| file);
+        }
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let is_file = file.metadata().map_err(|error| error.to_string())?.is_file();
+        if is_file { Ok(file) } else { spooled(file, random).map(|(.., file)| file) }
+    };
+    open().map(|file| (name.clone(), file)).map_err(|problem| format!("{name}: {problem}"))
 }
 
 fn form(file: &mut File) -> Result<Form, String> {

@@ -1,8 +1,11 @@
 //! What is imported, as rows in JSON: typed things are written, and read into the same types at the other end.
 
+mod check;
 mod objects;
+mod user;
 
 use std::net::IpAddr;
+use std::num::NonZeroU8;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +18,31 @@ use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Method, Origin, Scheme};
 use crate::domain::staged::{StagedFlip, StagedPing};
 use crate::domain::status::Status;
-pub use objects::{SecretRow, StagedCheckRow, StagedRow, StagedUserRow};
+use crate::domain::wanted::Source;
+pub use check::StagedCheckRow;
+pub use objects::{SecretRow, StagedRow, TimesRow};
+pub use user::StagedUserRow;
+
+/// Bytes as a text.
+pub fn text(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// So many bytes, of which [`text`] made a text.
+///
+/// # Errors
+/// When it is no such text.
+pub fn bytes<const N: usize>(text: &str) -> Result<[u8; N], &'static str> {
+    STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or("a hash or a secret is not as long as it should be in base64")
+}
+
+fn managed(source: Option<&Source>) -> Option<String> {
+    source.map(|source| source.as_str().into())
+}
+
+fn source(text: Option<&str>) -> Result<Option<Source>, &'static str> {
+    text.map(Source::parse).transpose()
+}
 
 /// A ping of a check that is being imported.
 #[derive(Serialize, Deserialize)]
@@ -71,19 +98,46 @@ impl StagedPingRow {
     }
 }
 
-/// A flip of a check that is being imported: its number, when, from, to, and `late`, `fail` or nothing as the cause.
+/// A flip of a check that is being imported.
 #[derive(Serialize, Deserialize)]
-pub struct StagedFlipRow(u64, i64, String, String, String);
+#[serde(deny_unknown_fields)]
+pub struct StagedFlipRow {
+    check: u64,
+    at: i64,
+    from: String,
+    to: String,
+    /// A word, or an exit status; nothing if it is unknown.
+    cause: CauseRow,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum CauseRow {
+    Exit(NonZeroU8),
+    Word(String),
+}
+
+/// The words for causes.
+const CAUSES: [(Cause, &str); 9] = [
+    (Cause::Unknown, ""),
+    (Cause::Late, "late"),
+    (Cause::Overrun, "overrun"),
+    (Cause::Edited, "edited"),
+    (Cause::Fail, "fail"),
+    (Cause::Keyword, "keyword"),
+    (Cause::NoKeyword, "no-keyword"),
+    (Cause::Success, "success"),
+    (Cause::Operator, "operator"),
+];
 
 impl From<StagedFlip> for StagedFlipRow {
     fn from(StagedFlip { check, flip }: StagedFlip) -> Self {
+        let word = |cause| CAUSES.into_iter().find(|(known, _)| *known == cause).map_or("", |(_, word)| word);
         let cause = match flip.cause {
-            Cause::Late => "late",
-            Cause::Fail => "fail",
-            // Another program knows no more.
-            _ => "",
+            Cause::Exit(status) => CauseRow::Exit(status),
+            cause => CauseRow::Word(word(cause).into()),
         };
-        Self(check.0, flip.at.micros(), flip.from.name().into(), flip.to.name().into(), cause.into())
+        Self { check: check.0, at: flip.at.micros(), from: flip.from.name().into(), to: flip.to.name().into(), cause }
     }
 }
 
@@ -93,15 +147,12 @@ impl StagedFlipRow {
     /// # Errors
     /// When a word is unknown.
     pub fn flip(self) -> Result<StagedFlip, String> {
-        let Self(check, at, from, to, cause) = self;
-        let cause = match cause.as_str() {
-            "late" => Cause::Late,
-            "fail" => Cause::Fail,
-            "" => Cause::Unknown,
-            _ => return Err("no such cause".into()),
+        let cause = match self.cause {
+            CauseRow::Exit(status) => Cause::Exit(status),
+            CauseRow::Word(word) => CAUSES.into_iter().find(|(_, known)| *known == word).ok_or("no such cause")?.0,
         };
-        let flip = Flip { at: Moment::from_micros(at), from: status(&from)?, to: status(&to)?, cause };
-        Ok(StagedFlip { check: CheckId(check), flip })
+        let flip = Flip { at: Moment::from_micros(self.at), from: status(&self.from)?, to: status(&self.to)?, cause };
+        Ok(StagedFlip { check: CheckId(self.check), flip })
     }
 }
 

@@ -115,7 +115,7 @@ fn everything_is_carried_or_accounted_for() {
         report["late"].as_array().unwrap().iter().map(|late| late["name"].as_str().unwrap()).collect::<Vec<_>>(),
         ["Backup", "Running", "Tiny log"]
     );
-    assert_eq!((imported.users.len(), imported.secret), (0, None));
+    assert_eq!((imported.users.len(), imported.secrets), (0, Vec::new()));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn keys_badges_and_tokens_come_with_the_secrets_of_the_old_server() {
         report["incomplete"].as_array().unwrap().iter().map(|channel| channel["kind"].as_str().unwrap()).collect::<Vec<_>>(),
         ["matrix", "whatsapp", "signal", "trello", "github", "apprise"]
     );
-    assert!(imported.secret.is_some() && imported.projects.iter().all(|project| project.old_badge.is_some()));
+    assert!(!imported.secrets.is_empty() && imported.projects.iter().all(|project| project.old_badge.is_some()));
     let home = named(&imported, "Home");
     let secrets: Vec<_> = home.keys.iter().map(|key| (&key.secret, &*key.hint)).collect();
     let is = |at: usize, hint: &str| secrets[at].1 == hint;

@@ -97,7 +97,7 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
         assert_eq!((project.name.as_str(), &project.badge_key), ("Moved", &there.project.badge_key));
         let channels: Vec<_> = there.channels.values().map(|channel| (channel.uuid, channel.name.clone())).collect();
         assert_eq!(project.channels.iter().map(|channel| (channel.uuid, channel.name.clone())).collect::<Vec<_>>(), channels);
-        assert!(project.channels.iter().all(|channel| channel.disabled.is_some()));
+        assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
         assert_eq!(project.checks.len(), there.checks.len());
         for (own, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
             let name = check.settings.slug.as_str();

@@ -6,6 +6,7 @@ mod trial;
 
 use std::sync::Arc;
 
+use overdue::domain::alert::ChannelHealth;
 use overdue::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use overdue::domain::check::{Check, CheckState, Settings};
 use overdue::domain::edit::Edit;
@@ -78,7 +79,9 @@ fn imported_check(uuid: u128, status: Status) -> ImportedCheck {
         (state.failures, state.telling) = (1, overdue::domain::alert::Telling::Told);
     }
     let channels = Box::new([Uuid::from_u128(900)]);
-    ImportedCheck { uuid: Uuid::from_u128(uuid), badge: Some(Uuid::from_u128(uuid + (1 << 64))), created, settings, channels, state }
+    let (uuid, badge) = (Uuid::from_u128(uuid), Some(Uuid::from_u128(uuid + (1 << 64))));
+    let (parents, behind, managed) = (Box::default(), None, None);
+    ImportedCheck { uuid, badge, created, settings, channels, parents, state, behind, managed }
 }
 
 impl Source {
@@ -97,16 +100,19 @@ impl Source {
             name: ProjectName::parse(self.name).unwrap(),
             badge_key: format!("badge-{}", self.uuid).into(),
             old_badge: None,
+            check_limit: None,
             ping_log_limit: 5,
             keys: Vec::new(),
             channels: Vec::new(),
+            windows: Vec::new(),
             checks: Vec::new(),
         };
         let pairs = [("down-url", "http://a/down"), ("up-url", "http://a/up")];
         let settings = ImportedSettings::Whole(ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), pairs).unwrap());
         let (uuid, name) = (Uuid::from_u128(self.channel), ChannelName::parse("hook").unwrap());
-        let channel = ImportedChannel { uuid, name, settings, disabled: None };
-        let key = ImportedKey { secret: ImportedSecret::Own(Secret::ReadWrite(KeyHash([self.key; 32]))), hint: "abcd".into() };
+        let channel = ImportedChannel { uuid, name, settings, operator: true, health: ChannelHealth::default(), managed: None };
+        let (secret, label) = (ImportedSecret::Own(Secret::ReadWrite(KeyHash([self.key; 32]))), KeyLabel::default());
+        let key = ImportedKey { secret, hint: "abcd".into(), label, created: None, used: None, managed: None };
         let id = ProjectId(first);
         let mut things = vec![
             Staged::Project { id, project: Box::new(project) },
@@ -155,7 +161,8 @@ impl Source {
 
     fn finish(&self, engine: &mut Engine, first: u64, mode: ImportMode, replace: bool) -> Result<usize, StageRefusal> {
         let (import, expected) = (ImportId(first), self.counts(first));
-        match step(engine, StageCommand::Finish { import, ending: Ending { mode, secret: None, expected, replace } })? {
+        match step(engine, StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace } })?
+        {
             Outcome::Stage(StageOutcome::Finished { replaced }) => Ok(replaced),
             outcome => panic!("{outcome:?}"),
         }
@@ -321,7 +328,7 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
         if let Some(Staged::Channel { channel, .. }) = things.get_mut(2) {
             let (kind, given) = (ChannelKind::named("telegram").unwrap(), GivenSettings::new(vec![("chat".into(), "12".into())]));
             channel.settings = ImportedSettings::Incomplete { kind, given, lacks: Box::new(["token"]) };
-            channel.disabled = Some("imported without token".into());
+            channel.health.disabled = Some((Moment::from_secs(NOW), "imported without token".into()));
         }
         things
     };

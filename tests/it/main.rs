@@ -30,6 +30,7 @@ mod import_api;
 mod imports;
 mod layouts;
 mod metrics;
+mod moved;
 mod notify;
 mod openapi;
 mod outbound;

@@ -5,11 +5,12 @@ use crate::admin::request::Reply;
 use crate::admin::request::import::{ImportRequest, ImportRow};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::moment::Moment;
+use crate::domain::project::BadgeSecret;
 use crate::domain::staged::{ImportId, ImportMode};
 use crate::engine::Handle;
 use crate::engine::command::Refusal;
 use crate::engine::command::stage::{Ending, StageRefusal};
-use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
+use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow, bytes};
 use crate::manage::import::{self, Listed};
 use crate::manage::{ManageError, project};
 
@@ -28,13 +29,15 @@ pub(super) async fn answer(handle: &Handle, request: ImportRequest) -> Result<Re
             Ok(objects) => import::objects(handle, ImportId(import), objects).await.map(|()| Reply::Done),
             Err(problem) => Ok(Reply::Invalid(problem)),
         },
-        ImportRequest::Finish { import, live, newest, secret, expected, replace } => {
-            let secret = match secret.as_deref().map(ForeignSecret::parse).transpose() {
-                Ok(secret) => secret,
+        ImportRequest::Finish { import, live, newest, secrets, signing, expected, replace } => {
+            let secrets = secrets.iter().map(|secret| ForeignSecret::parse(secret)).collect::<Result<_, _>>();
+            let signing = signing.as_deref().map(|text| bytes(text).map(BadgeSecret)).transpose();
+            let (secrets, signing) = match secrets.and_then(|secrets| Ok((secrets, signing?))) {
+                Ok(read) => read,
                 Err(problem) => return Ok(Reply::Invalid(problem.into())),
             };
             let mode = if live { ImportMode::Live { newest: newest.map(Moment::from_micros) } } else { ImportMode::Trial };
-            let ending = Ending { mode, secret, expected: expected.into(), replace };
+            let ending = Ending { mode, secrets, signing, expected: expected.into(), replace };
             match import::finish(handle, ImportId(import), ending).await {
                 Err(ManageError::Refused(Refusal::Stage(touched @ StageRefusal::Touched { .. }))) => {
                     Ok(Reply::Touched(touched.to_string()))

@@ -38,9 +38,12 @@ pub enum ImportRequest {
         live: bool,
         /// The latest moment in the source; microseconds.
         newest: Option<i64>,
-        /// The secret of the old server, by which hashed keys are known.
+        /// Secrets of old servers by which hashed keys are known, in the places that keys name.
         #[serde(default)]
-        secret: Option<String>,
+        secrets: Vec<String>,
+        /// What signed badge URLs there, in base64, if it was an overdue.
+        #[serde(default)]
+        signing: Option<String>,
         /// How much was handed over.
         expected: CountsRow,
         /// It takes the place of projects whose checks were pinged or changed here, too.
@@ -68,6 +71,7 @@ pub struct CountsRow {
     pub projects: u64,
     pub keys: u64,
     pub channels: u64,
+    pub windows: u64,
     pub checks: u64,
     pub users: u64,
     pub pings: u64,
@@ -76,15 +80,15 @@ pub struct CountsRow {
 
 impl From<StagedCounts> for CountsRow {
     fn from(counts: StagedCounts) -> Self {
-        let StagedCounts { projects, keys, channels, checks, users, pings, flips } = counts;
-        Self { projects, keys, channels, checks, users, pings, flips }
+        let StagedCounts { projects, keys, channels, windows, checks, users, pings, flips } = counts;
+        Self { projects, keys, channels, windows, checks, users, pings, flips }
     }
 }
 
 impl From<CountsRow> for StagedCounts {
     fn from(counts: CountsRow) -> Self {
-        let CountsRow { projects, keys, channels, checks, users, pings, flips } = counts;
-        Self { projects, keys, channels, checks, users, pings, flips }
+        let CountsRow { projects, keys, channels, windows, checks, users, pings, flips } = counts;
+        Self { projects, keys, channels, windows, checks, users, pings, flips }
     }
 }
 

@@ -15,9 +15,10 @@ use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::CheckId;
 use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
+use crate::domain::project::BadgeSecret;
 use crate::domain::staged::{StagedCounts, StagedFlip};
 use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
-use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
+use crate::import::staged::{self, StagedFlipRow, StagedPingRow, StagedRow};
 use crate::import::{Entry, numbering};
 use crate::random::Random;
 
@@ -39,6 +40,8 @@ pub(super) struct Handover {
     checks: HashMap<Uuid, CheckId>,
     pings: Vec<StagedPingRow>,
     bytes: usize,
+    /// In order.
+    next_flips: Vec<StagedFlipRow>,
     /// With their numbers in the source, to be sorted: those of a check go in order.
     flips: Vec<(CheckId, Moment, i64, ImportedFlip)>,
     counts: StagedCounts,
@@ -50,8 +53,10 @@ pub(super) struct Handover {
 /// How it ends.
 pub(super) struct Ending {
     pub(super) live: bool,
-    /// That of the old server, by which hashed keys are known.
-    pub(super) secret: Option<ForeignSecret>,
+    /// Those of old servers, by which hashed keys are known.
+    pub(super) secrets: Vec<ForeignSecret>,
+    /// What signed badge URLs there.
+    pub(super) signing: Option<BadgeSecret>,
     pub(super) replace: bool,
     pub(super) yes: bool,
 }
@@ -75,6 +80,7 @@ impl Handover {
             checks: HashMap::new(),
             pings: Vec::new(),
             bytes: 0,
+            next_flips: Vec::new(),
             flips: Vec::new(),
             counts: StagedCounts::default(),
             failure: None,
@@ -92,6 +98,7 @@ impl Handover {
     pub(super) fn take(&mut self, entry: Entry) -> ControlFlow<()> {
         let taken = match entry {
             Entry::Ping(ping) => self.ping(ping),
+            Entry::NextFlip(flip) => self.next_flip(flip),
             Entry::Flip(flip, number) => {
                 let place = self.checks.get(&flip.check).map(|check| (*check, flip.flip.at, number, flip));
                 self.flips.extend(place);
@@ -105,6 +112,18 @@ impl Handover {
                 ControlFlow::Break(())
             }
         }
+    }
+
+    fn next_flip(&mut self, ImportedFlip { check, flip }: ImportedFlip) -> Result<(), Failure> {
+        let Some(check) = self.checks.get(&check).copied() else { return Ok(()) };
+        self.counts.flips += 1;
+        self.next_flips.push(StagedFlip { check, flip }.into());
+        if self.next_flips.len() < MOST_ENTRIES { Ok(()) } else { self.send_next_flips() }
+    }
+
+    fn send_next_flips(&mut self) -> Result<(), Failure> {
+        let (import, flips) = (self.import, std::mem::take(&mut self.next_flips));
+        if flips.is_empty() { Ok(()) } else { self.done(ImportRequest::Log { import, pings: Vec::new(), flips }) }
     }
 
     fn ping(&mut self, ping: ImportedPing) -> Result<(), Failure> {
@@ -143,6 +162,7 @@ impl Handover {
             return Err(failure);
         }
         self.send_pings()?;
+        self.send_next_flips()?;
         self.send_flips()?;
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for staged in numbering::staged(imported, self.import, &Random::System) {
@@ -164,9 +184,10 @@ impl Handover {
     /// Has all of it shown; of how many projects it took the place.
     pub(super) fn finish(&mut self, newest: Option<Moment>, ending: &Ending) -> Result<usize, Failure> {
         let Ending { live, replace, yes, .. } = *ending;
-        let secret = || ending.secret.as_ref().map(|secret| secret.as_str().to_owned());
+        let secrets = || ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
+        let signing = || ending.signing.map(|BadgeSecret(secret)| staged::text(&secret));
         let (import, newest, expected) = (self.import, newest.map(Moment::micros), self.counts.into());
-        let finish = |replace| ImportRequest::Finish { import, live, newest, secret: secret(), expected, replace };
+        let finish = |replace| ImportRequest::Finish { import, live, newest, secrets: secrets(), signing: signing(), expected, replace };
         let mut reply = self.ask(finish(false))?;
         if let Reply::Touched(which) = reply {
             if !replace {

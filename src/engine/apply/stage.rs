@@ -1,6 +1,8 @@
 //! Imports: what is handed over is checked and put where nobody sees it, until all of it is shown in one command.
 
 mod finish;
+mod free;
+mod sorted;
 
 use std::collections::HashMap;
 
@@ -87,7 +89,7 @@ impl WorkingState {
             }
             logs.entry(check).or_insert_with(|| staging.log(check));
         }
-        let mut number = self.numbers.flip;
+        let (mut number, mut out_of_order) = (self.numbers.flip, false);
         let (mut staged_pings, mut staged_flips) = (Vec::with_capacity(pings.len()), Vec::with_capacity(flips.len()));
         for ping in pings {
             let log = logs.entry(ping.check).or_default();
@@ -99,9 +101,7 @@ impl WorkingState {
         }
         for StagedFlip { check, flip } in flips {
             let log = logs.entry(check).or_default();
-            if flip.at < log.at {
-                return Err(StageRefusal::Wrong("flips of a check are not in order".into()));
-            }
+            out_of_order |= flip.at < log.at;
             let flip = Flip { at: flip.at.min(now), ..flip };
             staged_flips.push((FlipNumber(number), LoggedFlip { check, previous: log.flip, arrival: Arrival(0), flip }));
             (log.flip, log.at) = (FlipNumber(number), flip.at);
@@ -113,6 +113,10 @@ impl WorkingState {
         self.numbers.flip = number;
         self.effects.staged_pings.extend(staged_pings);
         self.effects.staged_flips.extend(staged_flips);
+        if out_of_order {
+            // The clock was set back where they were logged.
+            self.effects.flips_out_of_order = Some(FlipNumber(number - 1));
+        }
         self.change(Change::Staging(StagingChange::Logged { import, logs, pings: count, flips: flip_count }, now));
         Ok(Outcome::Done)
     }

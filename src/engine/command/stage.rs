@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::ProjectId;
+use crate::domain::project::BadgeSecret;
 use crate::domain::staged::{ImportId, ImportMode, Staged, StagedCounts, StagedFlip, StagedPing};
 
 /// A step of an import.
@@ -51,8 +52,10 @@ pub enum StageCommand {
 pub struct Ending {
     /// Whether its projects tell from now on.
     pub mode: ImportMode,
-    /// The secret of the old server, by which hashed keys are known; without it there are none.
-    pub secret: Option<ForeignSecret>,
+    /// The secrets of old servers by which hashed keys are known, in the places that keys name.
+    pub secrets: Vec<ForeignSecret>,
+    /// What signed badge URLs there. It signs them here from then on if no other project has any.
+    pub signing: Option<BadgeSecret>,
     /// How much was handed over.
     pub expected: StagedCounts,
     /// It takes the place of projects whose checks were pinged or changed here, too.

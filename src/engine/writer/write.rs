@@ -56,7 +56,7 @@ impl Writer {
         let uptime = self.shared.clock.uptime();
         let now = self.steps.is_confirmed().then_some(stamp);
         let steady_since = (!self.steady_is_written).then(|| self.steps.steady_since());
-        let out_of_order = self.flips_out_of_order;
+        let out_of_order = self.flips_out_of_order.max(self.memory.working.effects.flips_out_of_order);
         let (presence, Memory { working, housekeeping, .. }) = (&self.presence, &mut self.memory);
         let (written, alive, upload) = caught(|| {
             let batch = store.batch()?;

@@ -3,8 +3,10 @@
 use serde_json::Value as Json;
 use uuid::Uuid;
 
+use crate::domain::alert::ChannelHealth;
 use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Need};
 use crate::domain::imported::{ImportedChannel, ImportedSettings};
+use crate::domain::moment::Moment;
 use crate::domain::project::ChannelName;
 use crate::import::environment::Environment;
 use crate::import::rows::{Complaint, Row};
@@ -31,7 +33,7 @@ struct Given<'a> {
 }
 
 /// Reads a row of the table of channels.
-pub(super) fn channel(row: &Row, environment: &Environment) -> Result<Made, Complaint> {
+pub(super) fn channel(row: &Row, environment: &Environment, now: Moment) -> Result<Made, Complaint> {
     let name = row.text("name")?;
     let wrong = |what: &str| row.wrong(what).of(name);
     let uuid = row.need("code", row.uuid("code"))?;
@@ -62,7 +64,8 @@ pub(super) fn channel(row: &Row, environment: &Environment) -> Result<Made, Comp
         }
         ImportedSettings::Whole(_) => None,
     };
-    Ok(Made::Channel(ImportedChannel { uuid, name, settings, disabled: disabled.map(Into::into) }))
+    let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), failing: None };
+    Ok(Made::Channel(ImportedChannel { uuid, name, settings, operator: true, health, managed: None }))
 }
 
 impl Given<'_> {

@@ -43,7 +43,8 @@ pub(super) fn check(row: &Row, options: &Options, now: Moment) -> Result<ReadChe
         let uuid = row.need("code", row.uuid("code"))?;
         let badge = row.uuid("badge_key")?;
         let created = created.min(now);
-        let check = ImportedCheck { uuid, badge, created, settings, channels: Box::default(), state };
+        let (channels, parents, behind, managed) = (Box::default(), Box::default(), None, None);
+        let check = ImportedCheck { uuid, badge, created, settings, channels, parents, state, behind, managed };
         Ok(ReadCheck { check, is_changed })
     };
     let name = called(row)?;

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use crate::domain::adopted::{ForeignSecret, HashedKey, KeyDigest, OldBadge};
 use crate::domain::imported::{ImportedKey, ImportedProject, ImportedSecret, ImportedUser};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, PingKey, ProjectName, Secret};
-use crate::domain::user::{Membership, UserName};
+use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, PingKey, ProjectName, Secret};
+use crate::domain::user::{Membership, Taste, UserName};
 use crate::import::Options;
 use crate::import::report::{Tally, What};
 use crate::import::rows::{Complaint, Row, unhex};
@@ -87,8 +87,10 @@ impl Projects<'_> {
             name: parsed,
             badge_key: badge_key.into(),
             old_badge: self.secret.map(|secret| OldBadge::of(badge_key, secret)),
+            check_limit: None,
             ping_log_limit,
             channels: Vec::new(),
+            windows: Vec::new(),
             checks: Vec::new(),
         }))
     }
@@ -127,21 +129,18 @@ impl Projects<'_> {
                         continue;
                     }
                     tally.note(What::ApiKeys, Some(1), "hashed, known by the given SECRET_KEY if the old server ran with it");
-                    ImportedSecret::Hashed { access, digest: KeyDigest(digest) }
+                    ImportedSecret::Hashed { access, secret: 0, digest: KeyDigest(digest) }
                 }
             };
             let start = if matches!(secret, ImportedSecret::Own(_)) { text } else { HashedKey::prefix(access == Access::ReadOnly) };
-            keys.push(ImportedKey { secret, hint: start.chars().take(Key::HINT_LENGTH).collect() });
+            keys.push(key(secret, start));
             tally.carried(What::ApiKeys, 1);
         }
         match row.text("ping_key")? {
             "" => {}
             text => match PingKey::parse(text) {
                 Some(key) => {
-                    keys.push(ImportedKey {
-                        secret: ImportedSecret::Own(Secret::Ping(key)),
-                        hint: text.chars().take(Key::HINT_LENGTH).collect(),
-                    });
+                    keys.push(self::key(ImportedSecret::Own(Secret::Ping(key)), text));
                     tally.carried(What::PingKeys, 1);
                 }
                 None => {
@@ -152,6 +151,12 @@ impl Projects<'_> {
         }
         Ok(keys)
     }
+}
+
+/// A key of which nothing else is known, which begins like this text.
+fn key(secret: ImportedSecret, text: &str) -> ImportedKey {
+    let hint = text.chars().take(Key::HINT_LENGTH).collect();
+    ImportedKey { secret, hint, label: KeyLabel::default(), created: None, used: None, managed: None }
 }
 
 /// As much of a name as a line has room for.
@@ -188,7 +193,8 @@ pub(super) fn user(
     }
     let disabled = !row.flag("is_active")?.unwrap_or(true);
     let created = row.moment("date_joined")?.unwrap_or(now).min(now);
-    Ok(ImportedUser { name, password, owner, projects, disabled, created })
+    let (uuid, second, taste, managed) = (None, None, Taste::default(), None);
+    Ok(ImportedUser { uuid, name, password, second, owner, projects, taste, disabled, created, managed })
 }
 
 /// What a row of the table of members lets its user do.

@@ -144,7 +144,7 @@ impl World {
                 after.extend(alone(&source, mode));
                 let finish = {
                     let (expected, replace) = (source.counts(first), self.dice.chance(50));
-                    StageCommand::Finish { import, ending: Ending { mode, secret: None, expected, replace } }
+                    StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace } }
                 };
                 match self.step(finish).map_err(|power| (power, Some(after.clone())))? {
                     Outcome::Stage(StageOutcome::Finished { replaced }) => self.tally.replaced += replaced as u32,

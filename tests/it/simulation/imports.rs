@@ -68,7 +68,7 @@ fn next(dice: &Dice, first: u64, staging: &Staging, few: bool) -> StageCommand {
     staging.objects.iter().for_each(|object| expected.count(object));
     let mode = ImportMode::Live { newest: None };
     if few && dice.chance(80) {
-        StageCommand::Finish { import, ending: Ending { mode, secret: None, expected, replace: true } }
+        StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace: true } }
     } else {
         StageCommand::Abandon { import }
     }
@@ -92,9 +92,11 @@ fn things(dice: &Dice, first: u64, staging: &Staging) -> Vec<Staged> {
         name: ProjectName::parse(&format!("source {source}")).unwrap(),
         badge_key: format!("source-{source}").into(),
         old_badge: None,
+        check_limit: None,
         ping_log_limit: 1 + dice.below(8) as u32,
         keys: Vec::new(),
         channels: Vec::new(),
+        windows: Vec::new(),
         checks: Vec::new(),
     };
     let id = ProjectId(first);
@@ -103,7 +105,8 @@ fn things(dice: &Dice, first: u64, staging: &Staging) -> Vec<Staged> {
         let state = CheckState { n_pings, ..CheckState::new(CREATED) };
         let (uuid, badge) = (dice.random().uuid(), dice.random().uuid());
         let settings = Settings::default();
-        let check = ImportedCheck { uuid, badge: Some(badge), created: CREATED, settings, channels: Box::default(), state };
+        let (badge_here, channels, parents, behind, managed) = (Some(badge), Box::default(), Box::default(), None, None);
+        let check = ImportedCheck { uuid, badge: badge_here, created: CREATED, settings, channels, parents, state, behind, managed };
         Staged::Check { id: CheckId(number), project: id, badge, check: Box::new(check) }
     };
     let checks = (first + 1..first + staging.ids).map(check);
@@ -163,7 +166,7 @@ impl Model {
                     let check = model::Check::imported(names, target, CREATED.micros(), log.into_values().collect());
                     self.checks.insert(id.0, check);
                 }
-                Staged::Key { .. } | Staged::Channel { .. } | Staged::User { .. } => {}
+                Staged::Key { .. } | Staged::Channel { .. } | Staged::Window { .. } | Staged::User { .. } => {}
             }
         }
     }

@@ -1,0 +1,146 @@
+//! The lines of an export, and what is wrong with a line that is none.
+
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::ExportError;
+use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
+
+/// The version of the form. A later one is refused.
+pub(super) const FORMAT: u64 = 1;
+/// Bytes of a line, its end included: see [limits](crate::docs::limits).
+pub(super) const MOST_LINE: usize = 2 << 20;
+/// Bytes of a body that go in one line; what is left of it follows in others.
+pub(super) const MOST_PIECE: usize = 512 << 10;
+/// The kinds of lines that are things.
+const THINGS: [&str; 6] = ["project", "key", "channel", "window", "check", "user"];
+/// The other kinds of lines, but for the first.
+const OTHERS: [&str; 6] = ["signing", "secret", "flip", "ping", "body", "end"];
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeadRow {
+    /// The version of the form.
+    pub(super) overdue: u64,
+    /// The release that wrote it.
+    pub(super) release: String,
+    /// When, in microseconds since 1970.
+    pub(super) at: i64,
+}
+
+/// What of the first line every version has.
+#[derive(Deserialize)]
+struct AnyHead {
+    overdue: u64,
+}
+
+/// A line that is no thing.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum OtherRow {
+    /// What signs badge URLs, in base64.
+    Signing(String),
+    /// The secret of another server, by which hashed keys are known that name its place.
+    Secret(String),
+    /// A flip.
+    Flip(StagedFlipRow),
+    /// A ping, with the first piece of its body.
+    Ping(StagedPingRow),
+    /// A further piece of the body of the ping before it.
+    Body {
+        /// Of which check.
+        check: u64,
+        /// Of which of its pings.
+        n: u64,
+        /// In base64.
+        body: String,
+    },
+    /// The end.
+    End(EndRow),
+}
+
+/// The last line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndRow {
+    /// How many lines stand before it.
+    pub(super) lines: u64,
+    /// The SHA-256 of all bytes before it, in hexadecimal digits.
+    pub(super) sha256: String,
+}
+
+/// A line.
+pub(super) enum Line {
+    Thing(Box<StagedRow>),
+    Other(Box<OtherRow>),
+}
+
+/// Reads the first line.
+pub(super) fn read_head(line: &[u8]) -> Result<HeadRow, String> {
+    let any: AnyHead = serde_json::from_slice(line).map_err(|_| "it is no export of overdue as JSON lines")?;
+    if any.overdue != FORMAT {
+        return Err(format!(
+            "it is of the form {}, and this release knows the form {FORMAT}: import it with the release that wrote it, or a later one",
+            any.overdue
+        ));
+    }
+    serde_json::from_slice(line).map_err(|error| told(&error))
+}
+
+/// Reads any other line.
+pub(super) fn read(line: &[u8]) -> Result<Line, String> {
+    let text = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
+    let kind = text.map(String::from_utf8_lossy).unwrap_or_default();
+    match &*kind {
+        kind if THINGS.contains(&kind) => serde_json::from_slice(line).map(Line::Thing).map_err(|error| told(&error)),
+        kind if OTHERS.contains(&kind) => serde_json::from_slice(line).map(Line::Other).map_err(|error| told(&error)),
+        kind => Err(format!("{:?} is no kind of line that this release knows", kind.chars().take(40).collect::<String>())),
+    }
+}
+
+/// What is wrong, without the place within the line, which people would take for one of the file.
+fn told(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).to_owned()
+}
+
+/// A SHA-256 as the last line has it.
+pub(super) fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes lines, and counts and sums them up.
+pub(super) struct Lines<W> {
+    out: W,
+    hash: Sha256,
+    count: u64,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Lines<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out, hash: Sha256::new(), count: 0, line: Vec::new() }
+    }
+
+    pub(super) fn put(&mut self, row: &impl Serialize) -> Result<(), ExportError> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, row).map_err(|error| ExportError::Io(error.into()))?;
+        self.line.push(b'\n');
+        self.count += 1;
+        if self.line.len() > MOST_LINE {
+            let start = String::from_utf8_lossy(self.line.get(..80).unwrap_or_default()).into_owned();
+            return Err(ExportError::TooLong(start));
+        }
+        self.hash.update(&self.line);
+        self.out.write_all(&self.line).map_err(ExportError::Io)
+    }
+
+    pub(super) fn end(mut self) -> Result<(), ExportError> {
+        let end = EndRow { lines: self.count, sha256: hex(self.hash.clone()) };
+        self.put(&OtherRow::End(end))?;
+        self.out.flush().map_err(ExportError::Io)
+    }
+}

@@ -1,0 +1,90 @@
+//! An overdue moves by the command line: with a server on the database, and without.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::fixture;
+use crate::process::{Done, Server, overdue, run, workplace};
+
+fn import(data: &Path, file: &Path, words: &[&str]) -> Done {
+    run(overdue(&["import", "overdue", "--data"]).arg(data).arg(file).args(words))
+}
+
+fn export(data: &Path, words: &[&str]) -> String {
+    let done = run(overdue(&["export", "--format", "jsonl", "--data"]).arg(data).args(words));
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    done.out
+}
+
+/// All lines but the first, which says when, and the last, which sums up the first.
+fn middle(lines: &str) -> Vec<&str> {
+    let all: Vec<_> = lines.lines().collect();
+    all[1..all.len() - 1].to_vec()
+}
+
+/// The lines of pings, which nothing changes that time does.
+fn pings(lines: &str) -> Vec<&str> {
+    lines.lines().filter(|line| line.starts_with("{\"ping\"")).collect()
+}
+
+#[test]
+fn what_is_exported_is_imported_by_servers_and_without() {
+    let (_one, data) = workplace();
+    let source = fixture("hc.sqlite");
+    let done = run(overdue(&["import", "healthchecks", "--live", "--users", "--data"]).arg(&data).arg(source));
+    assert_eq!(done.status, 0, "{}", done.err);
+    let (directory, other) = workplace();
+    let file = directory.path().join("all.jsonl");
+    let written = run(overdue(&["export", "--format", "jsonl", "--logs", "--data"]).arg(&data).arg(&file));
+    assert_eq!((written.status, written.out.as_str(), written.err.as_str()), (0, "", ""));
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let lines = std::fs::read_to_string(&file).unwrap();
+    assert!(pings(&lines).len() > 100);
+    let looked = import(&other, &file, &["--dry-run", "--json"]);
+    assert_eq!((looked.status, other.join("overdue.redb").exists()), (0, false), "{}", looked.err);
+    let report: serde_json::Value = serde_json::from_str(&looked.out).unwrap();
+    assert_eq!(report["counts"]["pings"]["carried"], pings(&lines).len());
+    // Nobody serves either of them.
+    assert_eq!(import(&other, &file, &["--live"]).status, 0);
+    assert_eq!(middle(&export(&other, &["--logs"])), middle(&lines));
+    // By servers, through pipes.
+    let (_third, third) = workplace();
+    let (from, to) = (Server::start(&other), Server::start(&third));
+    let through = export(&other, &["--logs"]);
+    let pipe = directory.path().join("pipe.jsonl");
+    std::fs::write(&pipe, &through).unwrap();
+    let taken = run(overdue(&["import", "overdue", "-", "--trial", "--data"]).arg(&third).stdin(File::open(&pipe).unwrap()));
+    assert_eq!(taken.status, 0, "{}", taken.err);
+    assert_eq!(pings(&export(&third, &["--logs"])), pings(&lines));
+    drop((from, to));
+}
+
+#[test]
+fn what_cannot_be_imported_leaves_nothing() {
+    let (directory, data) = workplace();
+    let made = run(overdue(&["project", "create", "Home", "--data"]).arg(&data));
+    assert_eq!(made.status, 0, "{}", made.err);
+    let file = directory.path().join("all.jsonl");
+    let lines = export(&data, &[]);
+    let before = lines.replacen("Home", "Away", 1);
+    let other = directory.path().join("other");
+    for (content, part) in [
+        (&lines[..lines.len() - 10], "it has no end: the file was cut"),
+        (&before, "its end does not fit what stands before it"),
+        ("", "it is empty"),
+        ("version = 1\n", "it is no export of overdue"),
+    ] {
+        File::create(&file).unwrap().write_all(content.as_bytes()).unwrap();
+        let refused = import(&other, &file, &["--live"]);
+        assert!(refused.status == 2 && refused.err.contains(part), "{part}: {}", refused.err);
+        assert!(!other.join("overdue.redb").exists(), "{part}");
+    }
+    std::fs::write(&file, &lines).unwrap();
+    let refused = import(&data, &file, &["--live"]);
+    assert!(refused.status == 1 && refused.err.contains("which was made here"), "{}", refused.err);
+    assert_eq!(middle(&export(&data, &[])), middle(&lines));
+    let refused = run(overdue(&["export", "--logs", "--data"]).arg(&data));
+    assert!(refused.status == 2 && refused.err.contains("--format jsonl"), "{}", refused.err);
+}
