@@ -565,11 +565,14 @@ complete -c overdue -n "__fish_overdue_using_subcommand schedule" -l batch -d 'A
 complete -c overdue -n "__fish_overdue_using_subcommand schedule" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand schedule" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand export" -l project -d 'Name or UUID of the project to write [default: all, and users]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand export" -l format -d 'TOML for people, or JSON for programs' -r -f -a "toml\t''
-json\t''"
+complete -c overdue -n "__fish_overdue_using_subcommand export" -l format -d 'In which form' -r -f -a "toml\t'For people; what `apply` reads'
+json\t'The same for programs'
+jsonl\t'Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets too'"
+complete -c overdue -n "__fish_overdue_using_subcommand export" -l logs -d 'Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no logs' -r -f -a "all\t''
+none\t''"
 complete -c overdue -n "__fish_overdue_using_subcommand export" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand export" -l secrets -d 'Write secrets in the clear, in place of names of variables'
-complete -c overdue -n "__fish_overdue_using_subcommand export" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c overdue -n "__fish_overdue_using_subcommand export" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand diff" -l prune -d 'Delete what the source of the files made and no longer names, at most 10 objects unless a number is given' -r
 complete -c overdue -n "__fish_overdue_using_subcommand diff" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -599,13 +602,14 @@ complete -c overdue -n "__fish_overdue_using_subcommand discover" -l run-parts -
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -s h -l help -d 'Print help'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks list abandon help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -f -a "overdue" -d 'From another overdue: what its `export --format jsonl` writes'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and not __fish_seen_subcommand_from healthchecks overdue list abandon help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l project -d 'Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l skip -d 'Leave behind the check of this name, slug or UUID; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l tz -d 'Read one name of a time zone as another, where it is unknown here; may be given several times, with commas in the variable' -r
@@ -622,12 +626,22 @@ complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l dry-run -d 'Show what would become of everything, and change nothing'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l trial -d 'Bring everything here, but tell nobody: projects are served and pinged, and go down in silence until they are released'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l live -d 'Bring everything here, and tell from now on'
-complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l users -d 'Bring users along, with their passwords where those can be taken over'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l replace -d 'Take the place of projects whose checks were pinged or changed here since the last import, too: what was done and logged is lost'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l yes -d 'Do not ask whether that is meant; needed where nobody can be asked'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l json -d 'Print JSON'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -l users -d 'Bring users along, with their passwords where those can be taken over'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from healthchecks" -s V -l version -d 'Print version'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l project -d 'Take only the project of this name or UUID, under another name if one is given; may be given several times, with commas in the variable' -r
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l dry-run -d 'Show what would become of everything, and change nothing'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l trial -d 'Bring everything here, but tell nobody: projects are served and pinged, and go down in silence until they are released'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l live -d 'Bring everything here, and tell from now on'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l replace -d 'Take the place of projects whose checks were pinged or changed here since the last import, too: what was done and logged is lost'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l yes -d 'Do not ask whether that is meant; needed where nobody can be asked'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -l json -d 'Print JSON'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -s h -l help -d 'Print help'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from overdue" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
@@ -636,6 +650,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from abandon" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from abandon" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "overdue" -d 'From another overdue: what its `export --format jsonl` writes'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'
 complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -754,5 +769,6 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from window" -f -a "delete" -d 'Delete a maintenance window. What it held back is told'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from deliveries" -f -a "retry" -d 'Have sent again what failed. People are told only what is true now, so nothing of a check that has changed since'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "healthchecks" -d 'From a Healthchecks: its SQLite file, or what pg_dump or manage.py dumpdata writes'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "overdue" -d 'From another overdue: what its `export --format jsonl` writes'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "list" -d 'List the imports that are under way, and the projects that are on trial'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from import" -f -a "abandon" -d 'End an import that is under way: nothing of it is kept'

@@ -231,9 +231,9 @@ impl Things {
         }
         self.met.extend(asked);
         if comes {
-            self.tally.carried(What::Projects, 1)
+            self.tally.carried(What::Projects, 1);
         } else {
-            self.tally.dropped(What::Projects, 1, "not asked for")
+            self.tally.dropped(What::Projects, 1, "not asked for");
         }
         if self.projects.insert(number, comes.then_some(self.imported.projects.len())).is_some() {
             return Err(format!("another project has the number {number}"));
@@ -308,11 +308,17 @@ fn pass(
         if let Some(end) = end {
             return lines.ended(&end).map(|()| head);
         }
-        match item.transpose().map_err(|problem| lines.told(&problem))? {
-            Some(Item::Ping(ping)) => waiting = Some((lines.number, ping)),
-            Some(item) if take(item).map_err(|problem| lines.told(&problem))?.is_break() => return Ok(head),
-            _ => {}
-        }
+        waiting = match item.transpose().map_err(|problem| lines.told(&problem))? {
+            Some(Item::Ping(ping)) => Some((lines.number, ping)),
+            Some(item) => {
+                let flow = take(item).map_err(|problem| lines.told(&problem))?;
+                if flow.is_break() {
+                    return Ok(head);
+                }
+                None
+            }
+            None => None,
+        };
         lines.sum();
     }
 }
