@@ -58,7 +58,8 @@ impl<'h> Pace<'h> {
     /// A piece is done: rests if it is time to.
     pub fn rest(&mut self) {
         if let Some(rest) = self.due() {
-            std::thread::sleep(rest);
+            // Woken for nothing it rests a little less.
+            std::thread::park_timeout(rest);
             self.woke = self.clock.uptime();
         }
     }
