@@ -13,10 +13,9 @@ use super::Door;
 use crate::domain::check::Check;
 use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
-use crate::domain::project::Project;
 use crate::domain::status::VisibleStatus;
 use crate::engine::Handle;
-use crate::wire::badge_link::is_signed;
+use crate::wire::badge_link::signed_tag;
 use crate::wire::reply::{self, Fault, Reply};
 use crate::wire::route::{BadgePath, Format, States};
 pub(super) use counted::Counted;
@@ -109,12 +108,12 @@ pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault>
                 let state = handle.state();
                 state.project_by_badge_key(&badge_key).and_then(|id| state.project(id)).map(|found| Arc::clone(&found.project))
             };
-            let signed = |project: &Arc<Project>| {
-                let old = project.old_badge.as_ref();
-                is_signed(&secret, old, &badge_key, tag.as_deref(), &signature)
-            };
-            let shown = match project.filter(signed) {
-                Some(project) => Some(of_project(door, project.id, tag).await?),
+            let signed = project.and_then(|project| {
+                let tag = signed_tag(&secret, project.old_badge.as_ref(), &badge_key, tag.as_deref(), &signature)?;
+                Some((project.id, tag.map(Box::from)))
+            });
+            let shown = match signed {
+                Some((project, tag)) => Some(of_project(door, project, tag).await?),
                 None => None,
             };
             (shown, states, format)
