@@ -65,3 +65,6 @@ pub fn staged(imported: Imported, first: u64, random: &Random) -> Vec<Staged> {
     staged.extend(users.map(|(id, user)| Staged::User { id, uuid: user.uuid.unwrap_or_else(|| random.uuid()), user: user.into() }));
     staged
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What another program kept, looked at by the command line, and brought here.
 
 mod moved;
+mod people;
 mod real;
 
 use std::fs::File;

@@ -1,0 +1,104 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::channel::{ChannelKind, GivenSettings};
+use crate::domain::check::{CheckState, Settings};
+use crate::domain::imported::{ImportedChannel, ImportedCheck, ImportedKey, ImportedSecret, ImportedSettings, ImportedUser};
+use crate::domain::moment::Moment;
+use crate::domain::project::{ChannelName, KeyHash, ProjectName, Secret};
+use crate::domain::user::UserName;
+
+/// As much as a project of so many keys, channels and checks, whose UUIDs follow from its own, needs to be numbered.
+fn project(place: usize, [keys, channels, checks]: [usize; 3]) -> ImportedProject {
+    let uuid = |kind: u128, number: usize| Uuid::from_u128((place as u128) << 64 | kind << 32 | number as u128);
+    let key = |number: usize| {
+        let hash = [number as u8; 32];
+        ImportedKey { secret: ImportedSecret::Own(Secret::ReadWrite(KeyHash(hash))), hint: number.to_string().into() }
+    };
+    let channel = |number| {
+        let kind = ChannelKind::named("email").unwrap();
+        let settings = ImportedSettings::Incomplete { kind, given: GivenSettings::new(Vec::new()), lacks: Box::new(["to"]) };
+        ImportedChannel { uuid: uuid(1, number), name: ChannelName::parse("a").unwrap(), settings, disabled: None }
+    };
+    let check = |number| {
+        let created = Moment::from_secs(1);
+        let (settings, state) = (Settings::default(), CheckState::new(created));
+        ImportedCheck { uuid: uuid(2, number), badge: None, created, settings, channels: Box::default(), state }
+    };
+    ImportedProject {
+        uuid: uuid(0, 0),
+        name: ProjectName::parse(&format!("project {place}")).unwrap(),
+        badge_key: "b".into(),
+        old_badge: None,
+        ping_log_limit: 100,
+        keys: (0..keys).map(key).collect(),
+        channels: (0..channels).map(channel).collect(),
+        checks: (0..checks).map(check).collect(),
+    }
+}
+
+fn user(place: usize) -> ImportedUser {
+    let (name, created) = (UserName::parse(&format!("user {place}")).unwrap(), Moment::from_secs(1));
+    ImportedUser { name, password: None, owner: true, projects: Vec::new(), disabled: false, created }
+}
+
+/// What a thing is, in the order in which things of one project come, and what it is called there.
+fn called(staged: &Staged) -> (u8, String) {
+    match staged {
+        Staged::Project { project, .. } => (0, project.uuid.to_string()),
+        Staged::Key { key, .. } => (1, key.hint.to_string()),
+        Staged::Channel { channel, .. } => (2, channel.uuid.to_string()),
+        Staged::Check { check, .. } => (3, check.uuid.to_string()),
+        Staged::User { user, .. } => (4, user.name.as_str().into()),
+    }
+}
+
+/// What all of it is called, in its own order.
+fn names(imported: &Imported) -> Vec<(u8, String)> {
+    let mut names = Vec::new();
+    for project in &imported.projects {
+        names.push((0, project.uuid.to_string()));
+        names.extend(project.keys.iter().map(|key| (1, key.hint.to_string())));
+        names.extend(project.channels.iter().map(|channel| (2, channel.uuid.to_string())));
+        names.extend(project.checks.iter().map(|check| (3, check.uuid.to_string())));
+    }
+    names.extend(imported.users.iter().map(|user| (4, user.name.as_str().into())));
+    names
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The numbers are those from the first on, each once, in the order of what was read; checks have the same ones wherever they are asked for.
+    #[test]
+    fn everything_gets_the_next_number(
+        sizes in prop::collection::vec(prop::array::uniform3(0..5_usize), 0..5), users in 0..4_usize, first in 1..u64::MAX / 2,
+    ) {
+        let projects = sizes.iter().enumerate().map(|(place, sizes)| project(place, *sizes)).collect();
+        let imported = Imported { projects, users: (0..users).map(user).collect(), ..Imported::default() };
+        let (count, checks, names) = (count(&imported), checks(&imported, first), names(&imported));
+        let staged = staged(imported, first, &Random::seeded(1));
+        prop_assert_eq!(staged.iter().map(Staged::number).collect::<Vec<_>>(), (first..first + count).collect::<Vec<_>>());
+        prop_assert_eq!(staged.iter().map(called).collect::<Vec<_>>(), names);
+        let mut found = HashMap::new();
+        let (mut project, mut drawn) = (ProjectId(0), BTreeSet::new());
+        for thing in &staged {
+            match thing {
+                Staged::Project { id, project: own } => {
+                    prop_assert!(own.keys.is_empty() && own.channels.is_empty() && own.checks.is_empty());
+                    project = *id;
+                }
+                Staged::Key { project: of, .. } | Staged::Channel { project: of, .. } => prop_assert_eq!(*of, project),
+                Staged::Check { id, project: of, badge, check } => {
+                    prop_assert_eq!(*of, project);
+                    prop_assert!(drawn.insert(*badge));
+                    found.insert(check.uuid, *id);
+                }
+                Staged::User { uuid, .. } => prop_assert!(drawn.insert(*uuid)),
+            }
+        }
+        prop_assert_eq!(found, checks);
+    }
+}
