@@ -270,7 +270,7 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Done | Reply::Piece(_) | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
         // Those who ask for these show them.
         Reply::Changes(_) | Reply::Conflicts(_) | Reply::Objects(_) => Ok(()),
-        Reply::ImportBegun(_) | Reply::Imported(_) | Reply::Touched(_) => Ok(()),
+        Reply::ImportBegun(_) | Reply::Imported(..) | Reply::Touched(_) => Ok(()),
         Reply::Imports(rows) => table::show(&rows, json, &import::HEADINGS, import::cells),
         Reply::Made(uuid) => table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json),
         Reply::MadeKey(made) => table::made(&made.key, &made, json),

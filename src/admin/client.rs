@@ -91,15 +91,15 @@ enum Way {
 /// Asks whoever holds the database of this directory; if nobody does, opens it for as long as it takes. `sending`: what tests of channels
 /// are sent with then.
 pub async fn ask(directory: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, AskError> {
-    ask_about(directory, request, String::new(), sending).await
+    ask_about(directory, request, Vec::new(), sending).await
 }
 
 /// Asks about a document, for which a database is made if there is none.
 pub async fn declare(directory: &Path, request: Request, document: String) -> Result<Reply, AskError> {
-    ask_about(directory, request, document, None).await
+    ask_about(directory, request, document.into_bytes(), None).await
 }
 
-async fn ask_about(directory: &Path, request: Request, document: String, sending: Option<notify::Config>) -> Result<Reply, AskError> {
+async fn ask_about(directory: &Path, request: Request, document: Vec<u8>, sending: Option<notify::Config>) -> Result<Reply, AskError> {
     let may_make = matches!(request, Request::CreateProject { .. } | Request::Declare { dry: false, .. });
     let mut session = Session::open(directory, may_make).await?;
     let reply = session.ask_about(request, document, sending).await?;
@@ -146,13 +146,21 @@ impl Session {
     /// # Errors
     /// When there is no answer.
     pub async fn ask(&mut self, request: Request) -> Result<Reply, AskError> {
-        self.ask_about(request, String::new(), None).await
+        self.ask_with(request, Vec::new()).await
     }
 
-    async fn ask_about(&mut self, request: Request, document: String, sending: Option<notify::Config>) -> Result<Reply, AskError> {
+    /// Asks for one thing, about a document that goes before it in parts.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn ask_with(&mut self, request: Request, document: Vec<u8>) -> Result<Reply, AskError> {
+        self.ask_about(request, document, None).await
+    }
+
+    async fn ask_about(&mut self, request: Request, document: Vec<u8>, sending: Option<notify::Config>) -> Result<Reply, AskError> {
         match &mut self.end {
             OtherEnd::Server(stream) => {
-                for part in document.as_bytes().chunks(PART_BYTES) {
+                for part in document.chunks(PART_BYTES) {
                     match exchange(stream, &Request::Part(STANDARD.encode(part)), &self.directory).await? {
                         Reply::Done => {}
                         other => return Ok(other),
@@ -239,7 +247,11 @@ async fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, directo
     let silent = |_| AskError::Silent(directory.into());
     let is_test = matches!(request, Request::OfChannel { what: OfChannel::Test { .. }, .. });
     let patience = if is_test { PATIENCE_WITH_OTHERS } else { PATIENCE };
-    let takes_long = matches!(request, Request::Declare { .. } | Request::Export { .. } | Request::Import(ImportRequest::Finish { .. }));
+    let is_long_step = |step: &ImportRequest| matches!(step, ImportRequest::Finish { .. } | ImportRequest::LongPing { .. });
+    let takes_long = match request {
+        Request::Import(step) => is_long_step(step),
+        request => matches!(request, Request::Declare { .. } | Request::Export { .. }),
+    };
     let patience = if takes_long { PATIENCE_WITH_MUCH } else { patience };
     let request = line::encode(request).map_err(|error| refused(error.into()))?;
     timeout(PATIENCE, stream.write_all(&request)).await.map_err(silent)?.map_err(refused)?;

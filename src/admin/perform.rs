@@ -58,7 +58,7 @@ impl Rest {
 }
 
 /// Does what is asked and says what came of it. `document`: what parts came before it.
-pub async fn perform(handle: &Handle, request: Request, document: String) -> Answer {
+pub async fn perform(handle: &Handle, request: Request, document: Vec<u8>) -> Answer {
     answer(handle, request, document).await.unwrap_or_else(|error| match error {
         ManageError::Settings(error) => (Reply::Invalid(error.to_string()), None),
         ManageError::Window(error) => (Reply::Invalid(error.to_string()), None),
@@ -66,7 +66,7 @@ pub async fn perform(handle: &Handle, request: Request, document: String) -> Ans
     })
 }
 
-async fn answer(handle: &Handle, request: Request, document: String) -> Result<Answer, ManageError> {
+async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<Answer, ManageError> {
     let id = |project: &str| manage::project::find(handle, project).map(|project| project.id);
     let any = |project: Option<String>| project.as_deref().map(id).transpose();
     let find_channel = |project, channel: &str| manage::channel::find(handle, any(project)?, channel);
@@ -135,8 +135,11 @@ async fn answer(handle: &Handle, request: Request, document: String) -> Result<A
         Request::SetupLink {} => users::link(handle, None).await,
         // Whoever holds the connection keeps it.
         Request::Part(_) => Ok(Reply::Done),
-        Request::Import(request) => imports::answer(handle, request).await,
-        Request::Declare { prune, adopt, dry } => declare::answer(handle, document, Manner { prune, adopts: adopt }, dry).await,
+        Request::Import(request) => imports::answer(handle, request, document).await,
+        Request::Declare { prune, adopt, dry } => match String::from_utf8(document) {
+            Ok(document) => declare::answer(handle, document, Manner { prune, adopts: adopt }, dry).await,
+            Err(_) => Ok(Reply::Invalid("the document is no text (UTF-8)".into())),
+        },
         Request::Export { project, secrets } => {
             let (handle, project) = (handle.clone(), any(project)?);
             let writing = tokio::task::spawn_blocking(move || crate::declare::export(&handle, project, secrets));

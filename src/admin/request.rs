@@ -263,8 +263,9 @@ pub enum Reply {
     Objects(Vec<Object>),
     /// The number of an import that has begun.
     ImportBegun(u64),
-    /// What was imported is shown; it took the place of so many projects.
-    Imported(usize),
+    /// What was imported is shown; it took the place of so many projects, in which so many checks were pinged or changed and so many pings
+    /// arrived.
+    Imported(usize, usize, u64),
     /// See [`ImportRequest::List`].
     Imports(Vec<ImportRow>),
     /// Checks whose place an import would take were pinged or changed here; the sentence says which.
@@ -319,7 +320,7 @@ impl Reply {
             Self::Objects(rows) => half(rows).map(Self::Objects),
             Self::Imports(rows) => half(rows).map(Self::Imports),
             Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::MadeLink(_) | Self::Alerting(_) | Self::Tested(_) => None,
-            Self::ImportBegun(_) | Self::Imported(_) | Self::Touched(_) => None,
+            Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) => None,
             Self::Assigned(_) | Self::Queued(_) | Self::Piece(_) | Self::Invalid(_) | Self::Refused(_) => None,
         }
     }

@@ -171,7 +171,7 @@ impl OwnImport {
     fn note(&mut self, is_over: bool, reply: &Reply) {
         match reply {
             Reply::ImportBegun(import) => self.import = Some(ImportId(*import)),
-            Reply::Imported(_) => self.import = None,
+            Reply::Imported(..) => self.import = None,
             Reply::Done if is_over => self.import = None,
             _ => {}
         }
@@ -210,15 +210,12 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
         let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
                 Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
-                Ok((request, _)) => match String::from_utf8(std::mem::take(&mut document)) {
-                    Ok(document) => {
-                        let is_over = matches!(request, Request::Import(ImportRequest::Abandon { .. }));
-                        let answer = perform(&handle, request, document).await;
-                        own_import.note(is_over, &answer.0);
-                        answer
-                    }
-                    Err(_) => (Reply::Invalid("the document is no text (UTF-8)".into()), None),
-                },
+                Ok((request, _)) => {
+                    let is_over = matches!(request, Request::Import(ImportRequest::Abandon { .. }));
+                    let answer = perform(&handle, request, std::mem::take(&mut document)).await;
+                    own_import.note(is_over, &answer.0);
+                    answer
+                }
                 Err(reason) => (Reply::Invalid(reason), None),
             },
             true if too_long => (Reply::Invalid(format!("a request has at most {most} bytes")), None),

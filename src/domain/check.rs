@@ -53,6 +53,8 @@ pub struct CheckState {
     pub telling: Telling,
     /// It came by an import, and since then nobody has pinged or changed it here.
     pub untouched: bool,
+    /// Pings that came with it by an import. The others arrived here.
+    pub brought: u64,
 }
 
 impl CheckState {
@@ -72,6 +74,7 @@ impl CheckState {
             failures: 0,
             telling: Telling::Quiet,
             untouched: false,
+            brought: 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What an import brings: what another program kept, with the UUIDs, keys and times that it had there, and without the numbers that things
 //! get here.
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::adopted::{ForeignSecret, KeyDigest, OldBadge};
@@ -187,7 +188,7 @@ pub struct ImportedPing<Check = Uuid> {
     /// The exit status that the job reported.
     pub exit: Option<u8>,
     /// What was sent with it.
-    pub body: Box<[u8]>,
+    pub body: Bytes,
 }
 
 impl<Check> ImportedPing<Check> {

@@ -191,6 +191,9 @@ impl Ping {
     }
 }
 
+/// Bytes of the longest body of a ping that is stored, which is that of a mail: see [limits](crate::docs::limits).
+pub const LONGEST_BODY: usize = 32 << 20;
+
 /// Bytes by which a body counts as long. How many short ones there are in the file is bounded by their number already.
 const SHORT_BODY: u64 = 1024;
 

@@ -85,6 +85,8 @@ pub struct WorkingState {
     pub effects: Effects,
     /// Bytes of an HTTP ping's body that are stored.
     pub body_limit: usize,
+    /// A server runs: pings come meanwhile.
+    pub is_served: bool,
     /// Bytes that one command puts into the log at the most; a body that comes to more is written ahead of it.
     pub large: usize,
     /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.

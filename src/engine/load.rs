@@ -154,7 +154,7 @@ fn read(store: &Store, (body_limit, large): (usize, usize), now: Moment) -> Resu
     };
     let times = times(&snapshot, &state, now)?;
     Ok(Loaded {
-        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, large, full: BTreeSet::new() },
+        working: WorkingState { state, numbers, effects: Effects::default(), body_limit, is_served: true, large, full: BTreeSet::new() },
         times,
         checkpoint,
         size,

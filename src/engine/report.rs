@@ -8,8 +8,12 @@ use super::state::State;
 use crate::domain::flip::{Cause, LoggedFlip};
 use crate::domain::ids::{FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::words::count;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
+
+/// Projects on trial that a line names.
+const MOST_NAMED: usize = 10;
 
 /// One for all servers of the process.
 static CHANGES: LogLimit = LogLimit::new();
@@ -30,7 +34,7 @@ pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Mome
 }
 
 /// Counts what a batch has put on disk; `state` is the one after it.
-pub(super) fn count(metrics: &Metrics, state: &State, effects: &Effects, now: Moment) {
+pub(super) fn measure(metrics: &Metrics, state: &State, effects: &Effects, now: Moment) {
     metrics.pinged(effects.pings.iter().map(|(_, ping, _)| (ping.kind, ping.origin.scheme)));
     for LoggedFlip { flip, .. } in effects.flips.iter().map(|(_, logged)| logged) {
         let is_missed = matches!(flip.cause, Cause::Late | Cause::Overrun);
@@ -51,4 +55,23 @@ pub(super) fn full(state: &State, projects: &[ProjectId]) {
              `overdue project set --check-limit`"
         );
     }
+}
+
+/// Writes a line if projects are on trial: nobody is told of them, and whoever forgets that would never hear of a failure. Whether there are
+/// some.
+pub(super) fn trials(state: &State) -> bool {
+    let held = state.projects().filter(|project_state| project_state.project.is_held());
+    let mut names: Vec<_> = held.map(|held| format!("{:?}", held.project.name.as_str())).collect();
+    if names.is_empty() {
+        return false;
+    }
+    let (number, verb) = (count(names.len(), "project"), if names.len() == 1 { "is" } else { "are" });
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    tracing::warn!(
+        "{number} {verb} on trial and nobody is told of failures there, until `overdue project release`: {}{more}",
+        names.join(", ")
+    );
+    true
 }

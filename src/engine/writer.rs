@@ -40,6 +40,8 @@ use recovery::Recovery;
 
 /// Checks whose deadlines are looked at in one batch.
 const MOST_EXPIRED: usize = 128;
+/// Seconds after which the log is told of trials again.
+const DAY_SECS: i64 = 86_400;
 /// What the first project, check, channel or key of a database is numbered.
 const FIRST_ID: u64 = 1;
 
@@ -69,6 +71,8 @@ pub struct Writer {
     steady_is_written: bool,
     /// Times may run backwards between flips up to this number and later ones, which the file does not say yet.
     flips_out_of_order: Option<FlipNumber>,
+    /// When the log was last told of trials.
+    trials_told: Option<Moment>,
     /// A command whose body is being written ahead of it, and who waits for it.
     ahead: Option<(Ahead, Caller)>,
     memory: Memory,
@@ -112,6 +116,7 @@ impl Writer {
         let store = Store::open_telling(&medium, &progress)?;
         let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
         let (mut memory, published, times) = read.map_err(|error| medium.broken(error))?;
+        memory.working.is_served = takes_pings;
         store.tolerate_unreadable();
         // Reading may have taken a while, but no command has been stamped yet.
         let reading = clock.reading();
@@ -160,6 +165,7 @@ impl Writer {
             presence,
             steady_is_written: false,
             flips_out_of_order: None,
+            trials_told: None,
             ahead: None,
             memory,
         };
@@ -248,6 +254,10 @@ impl Writer {
         let removes_expired = due.housekeeping && self.steps.is_confirmed();
         if due.housekeeping {
             housekeeping.hourly(&working.state);
+            let is_recent = |told: Moment| (told..told.plus_secs(DAY_SECS)).contains(&now);
+            if working.is_served && !self.trials_told.is_some_and(is_recent) {
+                self.trials_told = report::trials(&working.state).then_some(now);
+            }
         }
         self.presence.back(now);
         // Before any deadline is looked at.
@@ -356,7 +366,7 @@ impl Writer {
     /// Shows what is on disk now to those who read; what has changed with it.
     fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
-        report::count(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_stamp);
+        report::measure(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_stamp);
         let Effects { changes, flips, full, .. } = effects;
         self.recovery.acknowledged(self.memory.working.numbers);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);

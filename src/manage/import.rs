@@ -5,19 +5,19 @@ use crate::domain::ids::ProjectId;
 use crate::domain::moment::Moment;
 use crate::domain::staged::{ImportId, Staged, StagedFlip, StagedPing};
 use crate::engine::Handle;
-use crate::engine::command::stage::{Ending, StageCommand, StageOutcome};
+use crate::engine::command::stage::{Ending, Lost, StageCommand, StageOutcome};
 use crate::engine::command::{Command, Outcome};
 
 async fn step(handle: &Handle, command: StageCommand) -> Result<Outcome, ManageError> {
     submit(handle, Command::Stage(Box::new(command))).await
 }
 
-/// Begins one of so many things.
+/// Begins one of so many things, some of them checks.
 ///
 /// # Errors
-/// When as many are under way as may be, it is too large, or the writer does not answer.
-pub async fn begin(handle: &Handle, ids: u64) -> Result<ImportId, ManageError> {
-    match step(handle, StageCommand::Begin { ids }).await? {
+/// When as many are under way as may be, it is too large, it has more checks than a server that runs takes at once, or the writer does not answer.
+pub async fn begin(handle: &Handle, ids: u64, checks: u64) -> Result<ImportId, ManageError> {
+    match step(handle, StageCommand::Begin { ids, checks }).await? {
         Outcome::Stage(StageOutcome::Begun(import)) => Ok(import),
         // That command comes to nothing else.
         _ => Err(ManageError::Gone),
@@ -40,14 +40,14 @@ pub async fn objects(handle: &Handle, import: ImportId, objects: Vec<Staged>) ->
     step(handle, StageCommand::Objects { import, objects }).await.map(drop)
 }
 
-/// Shows all of it; how many projects it took the place of.
+/// Shows all of it; how many projects it took the place of, and what was done in these and is lost.
 ///
 /// # Errors
 /// When something else here has its names or keys, checks were pinged or changed here and it is not to `replace` them, or the writer does
 /// not answer. It can be tried again.
-pub async fn finish(handle: &Handle, import: ImportId, ending: Ending) -> Result<usize, ManageError> {
+pub async fn finish(handle: &Handle, import: ImportId, ending: Ending) -> Result<(usize, Lost), ManageError> {
     match step(handle, StageCommand::Finish { import, ending }).await? {
-        Outcome::Stage(StageOutcome::Finished { replaced }) => Ok(replaced),
+        Outcome::Stage(StageOutcome::Finished { replaced, lost }) => Ok((replaced, lost)),
         // That command comes to nothing else.
         _ => Err(ManageError::Gone),
     }

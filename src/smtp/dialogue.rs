@@ -10,10 +10,11 @@ use smtp_proto::{Error, MailFrom, Request};
 
 use super::address::{self, Domain, Refusal};
 use super::content::Content;
+use crate::domain::ping::LONGEST_BODY;
 use crate::engine::command::Target;
 
 /// Bytes of the longest message, as announced with SIZE (RFC 1870).
-pub const MESSAGE_MAX: usize = 33_554_432;
+pub const MESSAGE_MAX: usize = LONGEST_BODY;
 /// Recipients that one message may have; RFC 5321, section 4.5.3.1.8, asks for as many at least.
 pub const RECIPIENTS_MAX: usize = 100;
 /// Bytes of the longest command line, its end included: the 512 of RFC 5321 and what parameters may add.

@@ -75,11 +75,14 @@ struct CheckRow<'a> {
     /// Version 5 from here on.
     #[serde(default)]
     untouched: bool,
+    /// Version 6 from here on. Nothing has arrived at what is untouched; of what is not, version 5 did not tell.
+    #[serde(default)]
+    brought: u64,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 6;
 }
 
 /// The number that stands for a stored status.
@@ -178,6 +181,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             parents: settings.parents.ids().iter().map(|parent| parent.0).collect(),
             behind,
             untouched: state.untouched,
+            brought: state.brought,
         }
     }
 }
@@ -219,6 +223,7 @@ impl CheckRow<'_> {
             failures: self.failures,
             telling: telling_of(self.telling, self.telling_at, self.behind).ok_or("telling")?,
             untouched: self.untouched,
+            brought: if self.untouched { self.n_pings } else { self.brought },
         };
         state.expect(&settings);
         Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })

@@ -211,7 +211,7 @@ fn an_upgrade_leaves_a_copy_of_the_file_and_no_more_than_one() {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Moment::from_secs(1_900_000_000));
     let open_file = |path: &Path| drop(open(Medium::Directory(path.into()), &clock, |_| {}).unwrap());
-    for layout in ["1", "2"] {
+    for layout in ["1", "2", "11"] {
         std::fs::copy(Path::new(LAYOUTS).join(layout).join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
         open_file(directory.path());
         let copy = format!("{FILE_NAME}.schema-{layout}");

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::support::build::{create_check, ping};
 use crate::support::disk::Disk;
-use crate::support::engine::{self, Engine};
+use crate::support::engine::{self, Engine, told};
 
 const BEGINNING: Moment = Moment::from_secs(1_800_000_000);
 const MINUTE: i64 = 60;
@@ -296,15 +296,6 @@ fn a_run_that_a_step_of_the_clock_ends_before_its_start_has_no_duration() {
     assert_eq!(overdue::domain::ping::durations(&pings), [None, None]);
 }
 
-/// The lines about the clock that are logged meanwhile.
-fn told(of: impl FnOnce()) -> Vec<String> {
-    let log = tempfile::NamedTempFile::new().unwrap();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(Arc::new(log.reopen().unwrap())).finish();
-    tracing::subscriber::with_default(subscriber, of);
-    let text = std::fs::read_to_string(log.path()).unwrap();
-    text.lines().filter(|line| line.contains("clock")).map(str::to_owned).collect()
-}
-
 #[test]
 fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
     let disk = Disk::default();
@@ -320,7 +311,7 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
         (120 * DAY * 1_000_000, Some("10368000 s further")),
         (-120 * DAY * 1_000_000, Some("back by 10368000 s")),
     ] {
-        let lines = told(|| {
+        let lines = told("clock", || {
             step_clock(&mut engine, step);
             engine.done(ping(7, Kind::Success, ""));
             wait(&mut engine, 2 * HOUR);
@@ -330,17 +321,17 @@ fn every_step_of_five_seconds_or_more_is_one_line_in_the_log() {
         engine.done(ping(7, Kind::Success, ""));
     }
     // Time that passes is no step.
-    assert_eq!(told(|| wait(&mut engine, DAY)), <[&str; 0]>::default());
+    assert_eq!(told("clock", || wait(&mut engine, DAY)), <[&str; 0]>::default());
     engine.done(ping(7, Kind::Success, ""));
     let clock = Arc::clone(&engine.clock);
     let now = engine.handle.now();
     drop(engine);
     clock.correct(now.plus_secs(-100));
     let mut started = None;
-    let lines = told(|| started = Some(start(disk.medium(), &clock)));
+    let lines = told("clock", || started = Some(start(disk.medium(), &clock)));
     assert!(matches!(lines.as_slice(), [line] if line.contains("100 s ahead")), "{lines:?}");
     let mut engine = started.unwrap();
-    assert_eq!(told(|| wait(&mut engine, 10)), <[&str; 0]>::default());
+    assert_eq!(told("clock", || wait(&mut engine, 10)), <[&str; 0]>::default());
 }
 
 fn webhook(engine: &mut Engine) -> ChannelId {

@@ -1,6 +1,7 @@
 //! What is imported is seen when all of it is there, and takes the place of what was imported before.
 
 mod cuts;
+mod long;
 mod refusals;
 mod trial;
 
@@ -47,7 +48,7 @@ fn step(engine: &mut Engine, command: StageCommand) -> Result<Outcome, StageRefu
 }
 
 fn begin(engine: &mut Engine, ids: u64) -> u64 {
-    match step(engine, StageCommand::Begin { ids }) {
+    match step(engine, StageCommand::Begin { ids, checks: 0 }) {
         Ok(Outcome::Stage(StageOutcome::Begun(ImportId(import)))) => import,
         other => panic!("{other:?}"),
     }
@@ -163,7 +164,7 @@ impl Source {
         let (import, expected) = (ImportId(first), self.counts(first));
         match step(engine, StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace } })?
         {
-            Outcome::Stage(StageOutcome::Finished { replaced }) => Ok(replaced),
+            Outcome::Stage(StageOutcome::Finished { replaced, .. }) => Ok(replaced),
             outcome => panic!("{outcome:?}"),
         }
     }

@@ -47,7 +47,7 @@ async fn step(handle: &Handle, command: StageCommand) -> Result<Outcome, Refusal
 
 /// Brings everything to a server.
 async fn bring(handle: &Handle, imported: Imported, entries: Vec<Entry>) -> Result<usize, Refusal> {
-    let Outcome::Stage(StageOutcome::Begun(import)) = step(handle, StageCommand::Begin { ids: numbering::count(&imported) }).await? else {
+    let Outcome::Stage(StageOutcome::Begun(import)) = step(handle, StageCommand::Begin { ids: numbering::count(&imported), checks: 0 }).await? else {
         panic!("it has not begun");
     };
     let checks = numbering::checks(&imported, import.0);

@@ -6,17 +6,18 @@ use crate::admin::request::import::{ImportRequest, ImportRow};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
-use crate::domain::staged::{ImportId, ImportMode};
+use crate::domain::staged::{ImportId, ImportMode, StagedPing};
 use crate::engine::Handle;
 use crate::engine::command::Refusal;
-use crate::engine::command::stage::{Ending, StageRefusal};
+use crate::engine::command::stage::{Ending, Lost, StageRefusal};
 use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow, bytes};
 use crate::manage::import::{self, Listed};
 use crate::manage::{ManageError, project};
 
-pub(super) async fn answer(handle: &Handle, request: ImportRequest) -> Result<Reply, ManageError> {
+/// `document`: the parts that came before the request.
+pub(super) async fn answer(handle: &Handle, request: ImportRequest, document: Vec<u8>) -> Result<Reply, ManageError> {
     match request {
-        ImportRequest::Begin { ids } => Ok(Reply::ImportBegun(import::begin(handle, ids).await?.0)),
+        ImportRequest::Begin { ids, checks } => Ok(Reply::ImportBegun(import::begin(handle, ids, checks).await?.0)),
         ImportRequest::Log { import, pings, flips } => {
             let pings = pings.into_iter().map(StagedPingRow::ping).collect::<Result<_, _>>();
             let flips = flips.into_iter().map(StagedFlipRow::flip).collect::<Result<_, _>>();
@@ -25,6 +26,16 @@ pub(super) async fn answer(handle: &Handle, request: ImportRequest) -> Result<Re
                 Err(problem) => Ok(Reply::Invalid(problem)),
             }
         }
+        ImportRequest::LongPing { import, ping, bytes } => match ping.ping() {
+            Ok(_) if document.len() != bytes => {
+                Ok(Reply::Invalid(format!("{} bytes of a body came that has {bytes}: begin again", document.len())))
+            }
+            Ok(ping) => {
+                let ping = StagedPing { body: document.into(), ..ping };
+                import::log(handle, ImportId(import), vec![ping], Vec::new()).await.map(|()| Reply::Done)
+            }
+            Err(problem) => Ok(Reply::Invalid(problem)),
+        },
         ImportRequest::Objects { import, objects } => match objects.into_iter().map(StagedRow::staged).collect() {
             Ok(objects) => import::objects(handle, ImportId(import), objects).await.map(|()| Reply::Done),
             Err(problem) => Ok(Reply::Invalid(problem)),
@@ -42,7 +53,7 @@ pub(super) async fn answer(handle: &Handle, request: ImportRequest) -> Result<Re
                 Err(ManageError::Refused(Refusal::Stage(touched @ StageRefusal::Touched { .. }))) => {
                     Ok(Reply::Touched(touched.to_string()))
                 }
-                finished => finished.map(Reply::Imported),
+                finished => finished.map(|(replaced, Lost { checks, pings })| Reply::Imported(replaced, checks, pings)),
             }
         }
         ImportRequest::Abandon { import } => import::abandon(handle, ImportId(import)).await.map(|()| Reply::Done),

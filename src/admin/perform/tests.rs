@@ -5,7 +5,7 @@ use crate::domain::project::{Access, ChannelName, KeyLabel, ProjectName};
 use crate::manage::tests::Service;
 
 fn made(service: &Service, request: Request) -> String {
-    match service.run(perform(&service.handle, request, String::new())).0 {
+    match service.run(perform(&service.handle, request, Vec::new())).0 {
         Reply::Made(uuid) => uuid.to_string(),
         Reply::MadeKey(made) => made.key,
         _ => panic!("nothing was made"),
@@ -14,7 +14,7 @@ fn made(service: &Service, request: Request) -> String {
 
 /// The reply as it goes over the socket.
 fn json(service: &Service, request: Request) -> String {
-    serde_json::to_string(&service.run(perform(&service.handle, request, String::new())).0).unwrap()
+    serde_json::to_string(&service.run(perform(&service.handle, request, Vec::new())).0).unwrap()
 }
 
 fn create_project(service: &Service, name: &str) -> String {

@@ -13,6 +13,8 @@ pub enum ImportRequest {
     Begin {
         /// How many numbers it needs.
         ids: u64,
+        /// How many checks there are.
+        checks: u64,
     },
     /// Entries of logs.
     Log {
@@ -22,6 +24,15 @@ pub enum ImportRequest {
         pings: Vec<StagedPingRow>,
         /// Flips.
         flips: Vec<StagedFlipRow>,
+    },
+    /// A ping with a body that is too long for a line: it came in parts before.
+    LongPing {
+        /// Of which import.
+        import: u64,
+        /// The ping, without its body.
+        ping: StagedPingRow,
+        /// Bytes of the body.
+        bytes: usize,
     },
     /// Things.
     Objects {

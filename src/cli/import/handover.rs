@@ -16,14 +16,13 @@ use crate::domain::ids::CheckId;
 use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
-use crate::domain::staged::{StagedCounts, StagedFlip};
+use crate::domain::staged::{StagedCounts, StagedFlip, StagedPing};
 use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
+use crate::engine::command::stage::Lost;
 use crate::import::staged::{self, StagedFlipRow, StagedPingRow, StagedRow};
 use crate::import::{Entry, numbering};
 use crate::random::Random;
 
-/// Checks that a server takes over while it runs: the pings that come meanwhile wait for all of them at once.
-const MOST_CHECKS: usize = 50_000;
 /// Bytes of bodies that go in one request, unless one body is longer.
 const BODY_BYTES: usize = 256 << 10;
 /// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
@@ -66,13 +65,7 @@ impl Handover {
     pub(super) fn begin(directory: &Path, imported: &Imported) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
         let session = runtime.block_on(Session::open(directory, true)).map_err(Failure::other)?;
-        let count = imported.projects.iter().map(|project| project.checks.len()).sum::<usize>();
-        if session.is_served() && count > MOST_CHECKS {
-            let most = "a server that runs takes at most 50,000 checks at once";
-            return Err(Failure::other(format!(
-                "there are {count} checks, and {most}: stop it and import again, or take some projects at a time with --project"
-            )));
-        }
+        let checks = imported.projects.iter().map(|project| project.checks.len() as u64).sum();
         let mut handover = Self {
             runtime,
             session,
@@ -86,7 +79,7 @@ impl Handover {
             failure: None,
             is_over: true,
         };
-        match handover.ask(ImportRequest::Begin { ids: numbering::count(imported) })? {
+        match handover.ask(ImportRequest::Begin { ids: numbering::count(imported), checks })? {
             Reply::ImportBegun(import) => (handover.import, handover.is_over) = (import, false),
             _ => return Err(unexpected()),
         }
@@ -128,7 +121,9 @@ impl Handover {
 
     fn ping(&mut self, ping: ImportedPing) -> Result<(), Failure> {
         let Some(check) = self.checks.get(&ping.check).copied() else { return Ok(()) };
-        debug_assert!(ping.body.len() <= MOST_BODY_BYTES);
+        if ping.body.len() > MOST_BODY_BYTES {
+            return self.send_long(ping.of(check));
+        }
         if self.pings.len() >= MOST_ENTRIES || self.bytes > 0 && self.bytes + ping.body.len() > BODY_BYTES {
             self.send_pings()?;
         }
@@ -142,6 +137,17 @@ impl Handover {
         let (import, pings) = (self.import, std::mem::take(&mut self.pings));
         self.bytes = 0;
         if pings.is_empty() { Ok(()) } else { self.done(ImportRequest::Log { import, pings, flips: Vec::new() }) }
+    }
+
+    /// Hands over a ping whose body is too long for a request: that goes before it, in parts.
+    fn send_long(&mut self, mut ping: StagedPing) -> Result<(), Failure> {
+        self.counts.pings += 1;
+        let body = std::mem::take(&mut ping.body);
+        let request = ImportRequest::LongPing { import: self.import, ping: ping.into(), bytes: body.len() };
+        match self.ask_with(request, body.into())? {
+            Reply::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
     }
 
     fn send_flips(&mut self) -> Result<(), Failure> {
@@ -181,8 +187,8 @@ impl Handover {
         self.done(ImportRequest::Objects { import: self.import, objects })
     }
 
-    /// Has all of it shown; of how many projects it took the place.
-    pub(super) fn finish(&mut self, newest: Option<Moment>, ending: &Ending) -> Result<usize, Failure> {
+    /// Has all of it shown; of how many projects it took the place, and what was done in these and is lost.
+    pub(super) fn finish(&mut self, newest: Option<Moment>, ending: &Ending) -> Result<(usize, Lost), Failure> {
         let Ending { live, replace, yes, .. } = *ending;
         let secrets = || ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
         let signing = || ending.signing.map(|BadgeSecret(secret)| staged::text(&secret));
@@ -200,9 +206,9 @@ impl Handover {
             reply = self.ask(finish(true))?;
         }
         match reply {
-            Reply::Imported(replaced) => {
+            Reply::Imported(replaced, checks, pings) => {
                 self.is_over = true;
-                Ok(replaced)
+                Ok((replaced, Lost { checks, pings }))
             }
             _ => Err(unexpected()),
         }
@@ -222,8 +228,12 @@ impl Handover {
     }
 
     fn ask(&mut self, request: ImportRequest) -> Result<Reply, Failure> {
+        self.ask_with(request, Vec::new())
+    }
+
+    fn ask_with(&mut self, request: ImportRequest, document: Vec<u8>) -> Result<Reply, Failure> {
         let nothing = "nothing was imported";
-        match self.runtime.block_on(self.session.ask(Request::Import(request))) {
+        match self.runtime.block_on(self.session.ask_with(Request::Import(request), document)) {
             Ok(Reply::Refused(reason) | Reply::Invalid(reason)) => Err(Failure::other(format!("{reason}\n{nothing}"))),
             Ok(reply) => Ok(reply),
             Err(error) => Err(Failure::other(error)),

@@ -11,6 +11,7 @@ use super::handover::{Ending, Handover};
 use crate::domain::imported::Imported;
 use crate::domain::project::ProjectName;
 use crate::domain::words::count;
+use crate::engine::command::stage::Lost;
 use crate::import::{Chosen, Report};
 
 #[derive(Args)]
@@ -66,13 +67,16 @@ impl How {
         let (secrets, signing) = (imported.secrets.clone(), imported.signing);
         handover.objects(imported)?;
         let ending = Ending { live: self.live, secrets, signing, replace: self.replace, yes: self.yes };
-        let replaced = handover.finish(newest, &ending)?;
+        let (replaced, lost) = handover.finish(newest, &ending)?;
         let mode = if self.trial { "is on trial and tells nobody; `overdue project release` ends that" } else { "tells from now on" };
         let again = if replaced > 0 { format!(", {replaced} of them in the place of what was imported before") } else { String::new() };
         let what = if projects == 1 { "the project" } else { "each project" };
         let mut done = format!("{} imported{again}: {what} {mode}", count(projects, "project"));
         if handover.has_empty_default() {
             done += "; the empty project \"default\" stays as it is";
+        }
+        if lost != Lost::default() {
+            done += &format!("; {lost}: that is lost");
         }
         Ok(done)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::super::command::stage::StageCommand;
 use super::super::command::{Command, Outcome, PingRequest, Refusal, Signal, Target};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
@@ -25,11 +26,16 @@ const MOST_MADE_BY_PINGS: usize = 10_000;
 pub const SEARCHED_BYTES: usize = 10_000;
 
 impl WorkingState {
-    /// What is written ahead of a command: the body of a ping or mail that comes to more bytes in the log than is `large`.
+    /// What is written ahead of a command: the body of a ping, of a mail or of an imported ping that comes to more bytes in the log
+    /// than is `large`.
     pub fn ahead(&self, command: &Command) -> Option<Bytes> {
         match command {
             Command::Ping(request) => self.ahead_of(std::slice::from_ref(request)),
             Command::Mail(pings) => self.ahead_of(pings),
+            Command::Stage(command) => match &**command {
+                StageCommand::Log { pings, .. } => self.ahead_of_log(pings),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -191,7 +197,7 @@ mod tests {
     fn a_full_project_is_told_once_until_it_has_room_again() {
         let numbers = Numbers { id: 1, arrival: 1, flip: 1, delivery: 1, bytes: 0 };
         let (state, effects) = (State::default(), Effects::default());
-        let mut working = WorkingState { state, numbers, effects, body_limit: 0, large: 0, full: BTreeSet::new() };
+        let mut working = WorkingState { state, numbers, effects, body_limit: 0, is_served: true, large: 0, full: BTreeSet::new() };
         let now = Moment::from_secs(1_800_000_000);
         let (project, key) = (ProjectId(1), PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
         let name = ProjectName::parse("p").unwrap();

@@ -6,7 +6,9 @@ mod sorted;
 
 use std::collections::HashMap;
 
-use super::super::command::stage::{StageCommand, StageOutcome, StageRefusal};
+use bytes::Bytes;
+
+use super::super::command::stage::{MOST_SERVED_CHECKS, StageCommand, StageOutcome, StageRefusal};
 use super::super::command::{Outcome, Refusal};
 use super::super::state::{Change, Staging, StagingChange};
 use super::{Applied, WorkingState};
@@ -15,7 +17,7 @@ use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
-use crate::domain::ping::Ping;
+use crate::domain::ping::{LONGEST_BODY, Ping};
 use crate::domain::project::Project;
 use crate::domain::staged::{ImportId, Staged, StagedFlip, StagedPing};
 
@@ -27,7 +29,7 @@ const MOST_THINGS: u64 = 1_000_000;
 const MOST_BYTES: usize = 256 << 20;
 /// Entries of logs that come in one command.
 pub const MOST_ENTRIES: usize = 256;
-/// Bytes of bodies that come in one command, and of one body: see [limits](crate::docs::limits).
+/// Bytes of bodies that come in one command, unless it is one body, which may be as long as any: see [limits](crate::docs::limits).
 pub const MOST_BODY_BYTES: usize = 1 << 20;
 /// Seconds after which one is abandoned of which nothing comes any more: see [limits](crate::docs::limits).
 const IDLE_SECS: i64 = 3600;
@@ -35,7 +37,7 @@ const IDLE_SECS: i64 = 3600;
 impl WorkingState {
     pub(super) fn stage(&mut self, command: StageCommand, now: Moment) -> Applied {
         let done = match command {
-            StageCommand::Begin { ids } => self.begin_import(ids, now),
+            StageCommand::Begin { ids, checks } => self.begin_import(ids, checks, now),
             StageCommand::Log { import, pings, flips } => self.stage_logs(import, pings, flips, now),
             StageCommand::Objects { import, objects } => self.stage_objects(import, objects, now),
             StageCommand::Finish { import, ending } => self.finish_import(import, &ending, now),
@@ -52,7 +54,7 @@ impl WorkingState {
         self.state.stagings.get(import).ok_or(StageRefusal::Unknown)
     }
 
-    fn begin_import(&mut self, ids: u64, now: Moment) -> Result<Outcome, StageRefusal> {
+    fn begin_import(&mut self, ids: u64, checks: u64, now: Moment) -> Result<Outcome, StageRefusal> {
         if self.state.stagings.len() >= MOST_IMPORTS {
             return Err(StageRefusal::TooMany);
         }
@@ -62,10 +64,16 @@ impl WorkingState {
         if ids > MOST_THINGS {
             return Err(StageRefusal::TooLarge);
         }
+        self.expect_few(checks)?;
         let first = self.numbers.id;
         self.numbers.id += ids;
         self.change(Change::Staging(StagingChange::Begun(first..first + ids), now));
         Ok(Outcome::Stage(StageOutcome::Begun(ImportId(first))))
+    }
+
+    /// Refuses more checks at once than those who ping may wait for.
+    fn expect_few(&self, checks: u64) -> Result<(), StageRefusal> {
+        if self.is_served && checks > MOST_SERVED_CHECKS { Err(StageRefusal::TooManyChecks(checks)) } else { Ok(()) }
     }
 
     /// Puts entries of logs into the file, under the numbers that their checks will have.
@@ -78,9 +86,11 @@ impl WorkingState {
     ) -> Result<Outcome, StageRefusal> {
         let staging = self.staging(import)?;
         let bytes: usize = pings.iter().map(|ping| ping.body.len()).sum();
-        if pings.len() + flips.len() > MOST_ENTRIES || bytes > MOST_BODY_BYTES {
+        let most = if pings.len() == 1 { LONGEST_BODY } else { MOST_BODY_BYTES };
+        if pings.len() + flips.len() > MOST_ENTRIES || bytes > most {
             return Err(StageRefusal::Wrong("more entries of logs came at once than there may be".into()));
         }
+        let is_ahead = self.ahead_of_log(&pings).is_some();
         let checks = pings.iter().map(|ping| ping.check).chain(flips.iter().map(|flip| flip.check));
         let mut logs = HashMap::new();
         for check in checks {
@@ -97,7 +107,7 @@ impl WorkingState {
                 return Err(StageRefusal::Wrong("a ping has the number 0".into()));
             }
             log.n = log.n.max(ping.n);
-            staged_pings.push(kept(ping, now));
+            staged_pings.push(kept(ping, is_ahead, now));
         }
         for StagedFlip { check, flip } in flips {
             let log = logs.entry(check).or_default();
@@ -121,6 +131,12 @@ impl WorkingState {
         Ok(Outcome::Done)
     }
 
+    /// What is written ahead of a command that logs these: the body of one that is long.
+    pub(super) fn ahead_of_log(&self, pings: &[StagedPing]) -> Option<Bytes> {
+        let [StagedPing { body, .. }] = pings else { return None };
+        (body.len() > self.large).then(|| body.clone())
+    }
+
     fn stage_objects(&mut self, import: ImportId, objects: Vec<Staged>, now: Moment) -> Result<Outcome, StageRefusal> {
         let staging = self.staging(import)?;
         let bytes = objects.iter().map(Staged::bytes).sum();
@@ -130,6 +146,8 @@ impl WorkingState {
         if objects.iter().any(|object| !staging.numbers.contains(&object.number())) {
             return Err(StageRefusal::Wrong("a thing has a number of another import".into()));
         }
+        let is_check = |object: &&Staged| matches!(object, Staged::Check { .. });
+        self.expect_few(staging.counts.checks + objects.iter().filter(is_check).count() as u64)?;
         self.change(Change::Staging(StagingChange::Objects { import, objects: objects.into(), bytes }, now));
         Ok(Outcome::Done)
     }
@@ -158,13 +176,12 @@ impl WorkingState {
     }
 }
 
-/// The ping as its check will have it. No arrival leads to it: it lies among the kept.
-fn kept(ping: StagedPing, now: Moment) -> (Ping, bytes::Bytes) {
+/// The ping as its check will have it. No arrival leads to it: it lies among the kept. `is_ahead`: its body was written ahead of it.
+fn kept(ping: StagedPing, is_ahead: bool, now: Moment) -> (Ping, Bytes) {
     let StagedPing { check, n, at, kind, origin, rid, exit, body } = ping;
-    // At most 1 MiB.
-    let body_len = body.len() as u32;
-    let ping = Ping { check, n, previous: Arrival(0), at: at.min(now), kind, origin, rid, exit, body_len, sharers: 0 };
-    (ping, body.into())
+    let (body_len, sharers) = (body.len() as u32, u32::from(is_ahead));
+    let ping = Ping { check, n, previous: Arrival(0), at: at.min(now), kind, origin, rid, exit, body_len, sharers };
+    (ping, body)
 }
 
 impl StageCommand {

@@ -6,6 +6,11 @@ use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::BadgeSecret;
 use crate::domain::staged::{ImportId, ImportMode, Staged, StagedCounts, StagedFlip, StagedPing};
+use crate::domain::words::count;
+
+/// Checks that an import brings to a server that runs: the pings that come while they are shown wait for all of them at once. See
+/// [limits](crate::docs::limits).
+pub const MOST_SERVED_CHECKS: u64 = 50_000;
 
 /// A step of an import.
 #[derive(Clone, Debug)]
@@ -14,8 +19,10 @@ pub enum StageCommand {
     Begin {
         /// How many things there are, but for logs.
         ids: u64,
+        /// How many of them are checks.
+        checks: u64,
     },
-    /// Entries of logs, in any order; of flips of one check the older come first.
+    /// Entries of logs, in any order; of flips of one check the older come first. A ping with a long body comes alone.
     Log {
         /// Of which import.
         import: ImportId,
@@ -71,7 +78,26 @@ pub enum StageOutcome {
     Finished {
         /// Projects that it took the place of.
         replaced: usize,
+        /// What was done in these and is lost.
+        lost: Lost,
     },
+}
+
+/// What was done here in projects since they were imported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lost {
+    /// Checks that were pinged or changed.
+    pub checks: usize,
+    /// Pings that arrived.
+    pub pings: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.checks == 1 { "was" } else { "were" };
+        let (checks, pings) = (count(self.checks, "check"), count(usize::try_from(self.pings).unwrap_or(usize::MAX), "ping"));
+        write!(f, "{checks} {verb} pinged or changed here since the last import, and {pings} arrived here")
+    }
 }
 
 /// Why a step of an import was refused.
@@ -83,12 +109,14 @@ pub enum StageRefusal {
     TooMany,
     /// It is larger than an import may be.
     TooLarge,
+    /// It has so many checks, more than a server that runs takes at once.
+    TooManyChecks(u64),
     /// What was handed over makes no sense; the sentence says how.
     Wrong(Box<str>),
     /// Checks of projects whose place it would take were pinged or changed here since they were imported.
     Touched {
-        /// How many.
-        count: usize,
+        /// How much was done.
+        done: Lost,
         /// The first ten, each with its project.
         names: Vec<Box<str>>,
     },
@@ -108,15 +136,16 @@ impl fmt::Display for StageRefusal {
                 f.write_str("as many imports are under way as there may be; `import list` shows them, and `import abandon` ends one")
             }
             Self::TooLarge => f.write_str("it is larger than an import may be; take some of its projects at a time, with --project"),
+            Self::TooManyChecks(checks) => write!(
+                f,
+                "there are {checks} checks, and a server that runs takes at most {MOST_SERVED_CHECKS} at once: stop it and import again, or take \
+                 some projects at a time with --project"
+            ),
             Self::Wrong(problem) => write!(f, "what was to be imported makes no sense: {problem}"),
-            Self::Touched { count, names } => {
-                let more = if *count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
-                let verb = if *count == 1 { "1 check was" } else { &format!("{count} checks were") };
-                write!(
-                    f,
-                    "{verb} pinged or changed here since the last import, and an import takes the place of all there was: {}{more}",
-                    names.join(", ")
-                )
+            Self::Touched { done, names } => {
+                let more = done.checks.saturating_sub(names.len());
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                write!(f, "{done}; an import takes the place of all there was: {}{more}", names.join(", "))
             }
             Self::Taken(sentences) => f.write_str(&sentences.join("\n")),
             Self::NotHeld => f.write_str("the project is not on trial"),

@@ -78,7 +78,8 @@ impl Sweep {
     }
 
     /// Counts what was put among the kept; bytes of all their bodies that count as long.
-    pub(super) fn add_kept(&mut self, Kept { pings, bytes }: Kept) -> u64 {
+    pub(super) fn add_kept(&mut self, Kept { pings, bytes, unreferred }: Kept) -> u64 {
+        self.unreferred |= unreferred;
         self.size.kept_len += pings;
         self.size.kept_bytes += bytes;
         self.size.kept_bytes

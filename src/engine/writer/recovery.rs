@@ -266,6 +266,7 @@ impl Writer {
     fn read_memory(&mut self, store: &Store) -> Result<(), StoreError> {
         let (now, body_limit) = (self.stamp(), self.memory.working.body_limit);
         let (mut memory, published, _) = Memory::read(store, body_limit, self.thresholds, now, &self.shared.random)?;
+        memory.working.is_served = self.memory.working.is_served;
         let (found, known) = (memory.working.numbers, self.recovery.acknowledged);
         let same = memory.working.state.instance == self.memory.working.state.instance;
         if !same || found.arrival < known.arrival || found.id < known.id || found.delivery < known.delivery {

@@ -73,7 +73,7 @@ impl Writer {
             housekeeping.delivered(working.effects.deliveries.len() as u64);
             let staged = &working.effects.staged_pings;
             if !staged.is_empty() {
-                housekeeping.kept(&batch, batch.keep_pings(staged)?)?;
+                housekeeping.kept(&batch, batch.keep_pings(staged, upload)?)?;
             }
             if working.effects.changes.iter().any(|change| matches!(change, Change::Staging(..))) {
                 let is_abandoned = |change: &Change| matches!(change, Change::Staging(StagingChange::Gone { leaves: true, .. }, _));

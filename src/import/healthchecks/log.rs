@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::imported::{ImportedFlip, ImportedPing};
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Origin, Scheme, kept_ua};
+use crate::domain::ping::{Kind, LONGEST_BODY, Method, Origin, Scheme, kept_ua};
 use crate::domain::status::Status;
-use crate::engine::apply::MOST_BODY_BYTES;
 use crate::import::report::{Tally, What};
 use crate::import::rows::{Complaint, Row};
 use crate::import::{Logs, Options};
@@ -96,10 +96,10 @@ impl CheckLog {
                 (block, bit) if block.there & bit != 0 => "with the number of another",
                 _ => {
                     let mut ping = self.take(n, row, options, now)?;
-                    if ping.body.len() > MOST_BODY_BYTES {
-                        ping.body = ping.body.get(..MOST_BODY_BYTES).unwrap_or_default().into();
+                    if ping.body.len() > LONGEST_BODY {
+                        ping.body.truncate(LONGEST_BODY);
                         tally.changed(What::Bodies, 1);
-                        tally.note(What::Bodies, Some(1), "of more than 1 MiB: they are cut");
+                        tally.note(What::Bodies, Some(1), format!("of more than {LONGEST_BODY} bytes: they are cut"));
                     }
                     return Ok(Some(ping));
                 }
@@ -149,7 +149,7 @@ impl CheckLog {
             origin,
             rid: row.uuid("rid")?,
             exit,
-            body: if options.logs == Logs::All { body.into() } else { Box::default() },
+            body: if options.logs == Logs::All { body.into() } else { Bytes::new() },
         };
         let (block, bit) = self.block(n);
         let set = |bits: &mut u64, is_set: bool| *bits |= if is_set { bit } else { 0 };

@@ -16,16 +16,14 @@ use super::line::{self, EndRow, HeadRow, Line, MOST_LINE, OtherRow};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::imported::{Imported, ImportedFlip, ImportedProject, ImportedSecret};
 use crate::domain::moment::Moment;
+use crate::domain::ping::LONGEST_BODY;
 use crate::domain::project::{BadgeSecret, Secret};
 use crate::domain::staged::{Staged, StagedFlip, StagedPing};
-use crate::engine::apply::MOST_BODY_BYTES;
 use crate::import::report::{LateRow, Remarks, Report, Tally, What};
 use crate::import::staged::bytes;
 use crate::import::{Chosen, Entry, Progress, source};
 use crate::random::Random;
 
-/// Bytes of a body, as many as a server may store: see [limits](crate::docs::limits).
-const MOST_BODY: usize = 10_000_000;
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 16;
 
@@ -76,12 +74,7 @@ impl Reading {
         let read = pass(&mut self.file, &mut |done, total| tell(Progress { logs: true, done, total }), &mut |item| {
             let entry = match item {
                 Item::Flip(StagedFlip { check, flip }) => of(check.0).map(|check| Entry::NextFlip(ImportedFlip { check, flip })),
-                Item::Ping(mut ping) => {
-                    if ping.body.len() > MOST_BODY_BYTES {
-                        ping.body = ping.body.get(..MOST_BODY_BYTES).unwrap_or_default().into();
-                    }
-                    of(ping.check.0).map(|check| Entry::Ping(ping.of(check)))
-                }
+                Item::Ping(ping) => of(ping.check.0).map(|check| Entry::Ping(ping.of(check))),
                 Item::Signing(_) | Item::Secret(_) | Item::Thing(_) => None,
             };
             Ok(entry.map_or(ControlFlow::Continue(()), &mut *take))
@@ -145,10 +138,6 @@ impl Things {
                 self.count(What::Pings, comes);
                 if !ping.body.is_empty() {
                     self.count(What::Bodies, comes);
-                }
-                if comes && ping.body.len() > MOST_BODY_BYTES {
-                    self.tally.changed(What::Bodies, 1);
-                    self.tally.note(What::Bodies, Some(1), "longer than 1 MiB: cut");
                 }
             }
         }
@@ -327,10 +316,12 @@ fn pass(
 fn longer(ping: Option<&mut StagedPing>, of: (u64, u64), piece: &str) -> Result<(), String> {
     let ping = ping.filter(|ping| (ping.check.0, ping.n) == of).ok_or("it goes on with a body, but not with that of the line before")?;
     let piece = STANDARD.decode(piece).map_err(|_| "a body is no base64")?;
-    if ping.body.len() + piece.len() > MOST_BODY {
+    if ping.body.len() + piece.len() > LONGEST_BODY {
         return Err("a body is longer than any may be".into());
     }
-    ping.body = [&ping.body, piece.as_slice()].concat().into();
+    let mut body = Vec::from(std::mem::take(&mut ping.body));
+    body.extend(piece);
+    ping.body = body.into();
     Ok(())
 }
 

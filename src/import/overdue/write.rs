@@ -8,6 +8,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::line::{FORMAT, HeadRow, Lines, MOST_PIECE, OtherRow};
 use crate::domain::alert::{Held, Telling};
 use crate::domain::check::{Check, Settings};
@@ -250,7 +252,7 @@ impl<W: Write> Exporter<'_, W> {
     fn ping(&mut self, check: CheckId, ping: Ping, body: &[u8]) -> Result<(), ExportError> {
         let Ping { n, at, kind, origin, rid, exit, .. } = ping;
         let mut pieces = body.chunks(MOST_PIECE);
-        let body = pieces.next().unwrap_or_default().into();
+        let body = Bytes::copy_from_slice(pieces.next().unwrap_or_default());
         self.lines.put(&OtherRow::Ping(StagedPingRow::from(StagedPing { check, n, at, kind, origin, rid, exit, body })))?;
         pieces.try_for_each(|piece| self.lines.put(&OtherRow::Body { check: check.0, n, body: text(piece) }))
     }

@@ -12,28 +12,39 @@ pub struct Kept {
     pub pings: u64,
     /// Bytes of their bodies that count as long.
     pub bytes: u64,
+    /// Uploads are unreferred now that were not.
+    pub unreferred: bool,
 }
 
 impl Batch {
-    /// Puts pings with their bodies among the kept. One that is there already is written anew.
-    pub fn keep_pings<B: AsRef<[u8]>>(&self, pings: &[(Ping, B)]) -> Result<Kept, StoreError> {
+    /// Puts pings with their bodies among the kept. One that is there already is written anew. Those with sharers have the `upload` as their
+    /// body.
+    pub fn keep_pings<B: AsRef<[u8]>>(&self, pings: &[(Ping, B)], upload: Option<u64>) -> Result<Kept, StoreError> {
         let (mut kept_pings, mut kept_bodies) = (self.transaction.open_table(KEPT_PINGS)?, self.transaction.open_table(KEPT_BODIES)?);
-        let (mut kept, mut row) = (Kept::default(), Vec::new());
+        let (mut kept, mut row, mut checksum, mut gone) = (Kept::default(), Vec::new(), None, Vec::new());
         let mut places: Vec<_> = pings.iter().map(|(ping, body)| ((ping.check.0, ping.n), ping, body.as_ref())).collect();
         // In the order of their places they touch the fewest pages.
         places.sort_by_key(|(place, ..)| *place);
         for (place, ping, body) in places {
-            record::encode(&PingRow::new(ping, body, None, &mut None), &mut row)?;
+            record::encode(&PingRow::new(ping, body, upload, &mut checksum), &mut row)?;
             let old = kept_pings.insert(place, row.as_slice())?;
-            let old = old.map(|old| record::decode::<PingRow<'_>>(old.value()).map_or(0, |row| row.long_bytes()));
+            let old = old.map(|old| record::decode::<PingRow<'_>>(old.value()).map_or((0, None), |row| (row.long_bytes(), row.upload)));
             kept.pings += u64::from(old.is_none());
-            kept.bytes = (kept.bytes + ping.long_bytes()).saturating_sub(old.unwrap_or(0));
-            if body.is_empty() {
+            let (old_bytes, old_upload) = old.unwrap_or_default();
+            kept.bytes = (kept.bytes + ping.long_bytes()).saturating_sub(old_bytes);
+            gone.extend(old_upload.map(|(upload, _)| upload));
+            if body.is_empty() || ping.sharers > 0 {
                 kept_bodies.remove(place)?;
             } else {
                 kept_bodies.insert(place, body)?;
             }
         }
+        drop((kept_pings, kept_bodies));
+        let sharing = pings.iter().filter(|(ping, _)| ping.sharers > 0).count();
+        if let Some(upload) = upload.filter(|_| sharing > 0) {
+            self.refer_to(upload, sharing as u64)?;
+        }
+        kept.unreferred = self.unrefer(&gone)?;
         Ok(kept)
     }
 }

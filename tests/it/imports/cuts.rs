@@ -44,6 +44,7 @@ struct Tally {
     finished: u32,
     replaced: u32,
     abandoned: u32,
+    in_pieces: u32,
 }
 
 struct World {
@@ -66,7 +67,9 @@ impl World {
     fn new(seed: u64) -> Self {
         let (dice, disk) = (Dice::seeded(seed), Disk::default());
         let slice = dice.pick(&[1, 4, 64]);
-        let thresholds = Thresholds { slice, checkpoint_bytes: dice.pick(&[1, 1 << 20]), ..Thresholds::default() };
+        // Also with bodies that go in pieces.
+        let (large, piece) = dice.pick(&[(256 << 10, 1 << 20), (4, 2)]);
+        let thresholds = Thresholds { slice, checkpoint_bytes: dice.pick(&[1, 1 << 20]), large, piece, ..Thresholds::default() };
         let mut engine = Engine::open(disk.medium(), thresholds);
         engine.project(1000);
         engine.check(WITNESS);
@@ -118,7 +121,7 @@ impl World {
     fn import(&mut self) -> Result<(), (PowerWent, Option<Seen>)> {
         let before = |power| (power, None);
         let source = self.source();
-        let first = match self.step(StageCommand::Begin { ids: source.numbers() }).map_err(before)? {
+        let first = match self.step(StageCommand::Begin { ids: source.numbers(), checks: source.checks.len() as u64 }).map_err(before)? {
             Outcome::Stage(StageOutcome::Begun(ImportId(first))) => first,
             outcome => panic!("{outcome:?}"),
         };
@@ -147,7 +150,7 @@ impl World {
                     StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace } }
                 };
                 match self.step(finish).map_err(|power| (power, Some(after.clone())))? {
-                    Outcome::Stage(StageOutcome::Finished { replaced }) => self.tally.replaced += replaced as u32,
+                    Outcome::Stage(StageOutcome::Finished { replaced, .. }) => self.tally.replaced += replaced as u32,
                     outcome => panic!("{outcome:?}"),
                 }
                 self.tally.finished += 1;
@@ -187,6 +190,9 @@ impl World {
         let bodies = transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("kept_bodies")).unwrap();
         let bodies: BTreeSet<u64> = redb::ReadableTable::iter(&bodies).unwrap().map(|row| row.unwrap().0.value().0).collect();
         drop((transaction, database));
+        let [in_pieces, referring, unreferred] = super::long::pieces(&self.disk);
+        assert_eq!((unreferred, in_pieces > 0), (0, referring > 0));
+        self.tally.in_pieces += referring as u32;
         let store = Store::open(&self.disk.medium()).unwrap();
         let flips = store.snapshot().unwrap().flips_after(FlipNumber(0)).unwrap().map(|flip| flip.unwrap().1.check.0);
         let left = |of: &mut dyn Iterator<Item = u64>| of.filter(|id| !checks.contains(id)).collect::<BTreeSet<u64>>();
@@ -242,8 +248,9 @@ fn an_import_is_seen_whole_or_not_at_all_wherever_the_power_goes() {
         total.finished += tally.finished;
         total.replaced += tally.replaced;
         total.abandoned += tally.abandoned;
+        total.in_pieces += tally.in_pieces;
     }
     println!("{total:?}");
-    let counts = [total.cuts, total.cut_at_the_end, total.finished, total.replaced, total.abandoned];
+    let counts = [total.cuts, total.cut_at_the_end, total.finished, total.replaced, total.abandoned, total.in_pieces];
     assert!(counts.iter().all(|count| *count > 0) || seeds.count() < STORIES as usize, "too little has happened: {total:?}");
 }

@@ -1,10 +1,14 @@
 //! What stands in the way of an import: what is taken, what was touched, what makes no sense. Each refusal leaves everything as it was.
 
+use overdue::clock::ManualClock;
 use overdue::domain::parents::Parents;
+use overdue::domain::ping::LONGEST_BODY;
 use overdue::domain::text::Failures;
+use overdue::engine::command::stage::{Lost, MOST_SERVED_CHECKS};
 
 use super::*;
 use crate::support::build::{create_check, create_project};
+use crate::support::engine;
 
 #[test]
 fn what_something_else_here_has_is_refused_with_both_sides() {
@@ -64,27 +68,45 @@ fn a_project_that_was_made_here_is_not_replaced() {
 
 #[test]
 fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
-    let touches: [fn(&mut Engine); 7] = [
-        |engine| drop(engine.done(ping(21, Kind::Success, ""))),
-        |engine| drop(engine.done(Command::Pause(found(engine, 21).id))),
-        |engine| drop(engine.done(Command::UpdateCheck(found(engine, 21).id, Box::default()))),
-        |engine| {
-            let after = Some(Failures::parse(2).unwrap());
-            engine.done(Command::SetAlerting { check: found(engine, 21).id, after, parents: None::<Parents> });
-        },
-        |engine| {
-            let check = found(engine, 21);
-            engine.done(Command::AssignChannel { channel: check.settings.channels[0], checks: vec![check.id], assigned: false });
-        },
-        |engine| drop(engine.done(create_check(found(engine, 21).project, 55, Edit::default()))),
-        |engine| {
-            engine.done(ping(21, Kind::Success, ""));
-            // Also when it was long ago.
-            engine.clock.advance_secs(40 * 86_400);
-            idle(engine);
-        },
+    // With the pings that each is.
+    type Touch = fn(&mut Engine);
+    let touches: [(Touch, u64); 8] = [
+        (|engine| drop(engine.done(ping(21, Kind::Success, ""))), 1),
+        (|engine| (0..12).for_each(|_| drop(engine.done(ping(21, Kind::Log, "")))), 12),
+        (|engine| drop(engine.done(Command::Pause(found(engine, 21).id))), 0),
+        (|engine| drop(engine.done(Command::UpdateCheck(found(engine, 21).id, Box::default()))), 0),
+        (
+            |engine| {
+                let after = Some(Failures::parse(2).unwrap());
+                engine.done(Command::SetAlerting { check: found(engine, 21).id, after, parents: None::<Parents> });
+            },
+            0,
+        ),
+        (
+            |engine| {
+                let check = found(engine, 21);
+                engine.done(Command::AssignChannel { channel: check.settings.channels[0], checks: vec![check.id], assigned: false });
+            },
+            0,
+        ),
+        (
+            |engine| {
+                engine.done(create_check(found(engine, 21).project, 55, Edit::default()));
+                (0..3).for_each(|_| drop(engine.done(ping(55, Kind::Success, ""))));
+            },
+            3,
+        ),
+        (
+            |engine| {
+                engine.done(ping(21, Kind::Success, ""));
+                // Also when it was long ago.
+                engine.clock.advance_secs(40 * 86_400);
+                idle(engine);
+            },
+            1,
+        ),
     ];
-    for (number, touch) in touches.into_iter().enumerate() {
+    for (number, (touch, pings)) in touches.into_iter().enumerate() {
         let disk = Disk::default();
         let mut engine = Engine::open(disk.medium(), Thresholds::default());
         let source = Source::new();
@@ -93,16 +115,20 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
         let before = seen(&engine);
         let first = source.hand_over(&mut engine);
         let refused = source.finish(&mut engine, first, LIVE, false);
-        let name = if number == 5 { Uuid::from_u128(55).to_string() } else { "check 21".into() };
+        let name = if number == 6 { Uuid::from_u128(55).to_string() } else { "check 21".into() };
         let names = vec![format!("{name:?} of \"Homelab\"").into()];
-        assert_eq!(refused, Err(StageRefusal::Touched { count: 1, names }), "{number}");
+        let touched = Err(StageRefusal::Touched { done: Lost { checks: 1, pings }, names });
+        assert_eq!(refused, touched, "{number}");
         assert_eq!(seen(&engine), before, "{number}");
         drop(engine);
         // A start does not forget it.
         let mut engine = Engine::open(disk.medium(), Thresholds::default());
         let first = source.hand_over(&mut engine);
-        assert!(matches!(source.finish(&mut engine, first, LIVE, false), Err(StageRefusal::Touched { count: 1, .. })), "{number}");
-        assert_eq!(source.finish(&mut engine, first, LIVE, true), Ok(1), "{number}");
+        assert_eq!(source.finish(&mut engine, first, LIVE, false), touched, "{number}");
+        let ending = Ending { mode: LIVE, secrets: Vec::new(), signing: None, expected: source.counts(first), replace: true };
+        let finished = step(&mut engine, StageCommand::Finish { import: ImportId(first), ending });
+        let lost = Lost { checks: 1, pings };
+        assert_eq!(finished, Ok(Outcome::Stage(StageOutcome::Finished { replaced: 1, lost })), "{number}");
         assert!(found(&engine, 21).state.untouched && engine.handle.state().check_count() == 2);
     }
 }
@@ -127,8 +153,8 @@ fn what_makes_no_sense_is_refused() {
         Err(StageRefusal::Wrong(sentence)) => assert!(sentence.contains(part), "{part}: {sentence}"),
         other => panic!("{part}: {other:?}"),
     };
-    wrong(step(&mut engine, StageCommand::Begin { ids: 0 }), "there is nothing in it");
-    assert_eq!(step(&mut engine, StageCommand::Begin { ids: 1_000_001 }), Err(StageRefusal::TooLarge));
+    wrong(step(&mut engine, StageCommand::Begin { ids: 0, checks: 0 }), "there is nothing in it");
+    assert_eq!(step(&mut engine, StageCommand::Begin { ids: 1_000_001, checks: 0 }), Err(StageRefusal::TooLarge));
     let first = begin(&mut engine, source.numbers());
     let import = ImportId(first);
     let log = |pings, flips| StageCommand::Log { import, pings, flips };
@@ -136,8 +162,9 @@ fn what_makes_no_sense_is_refused() {
     wrong(step(&mut engine, log(vec![staged_ping(CheckId(first + 3), 0)], Vec::new())), "has the number 0");
     let many = (1..258).map(|n| staged_ping(CheckId(first + 3), n)).collect();
     wrong(step(&mut engine, log(many, Vec::new())), "more entries");
-    let long = StagedPing { body: vec![0; (1 << 20) + 1].into(), ..staged_ping(CheckId(first + 3), 1) };
-    wrong(step(&mut engine, log(vec![long], Vec::new())), "more entries");
+    let long = |bytes: usize, n| StagedPing { body: vec![0; bytes].into(), ..staged_ping(CheckId(first + 3), n) };
+    wrong(step(&mut engine, log(vec![long(LONGEST_BODY + 1, 1)], Vec::new())), "more entries");
+    wrong(step(&mut engine, log(vec![long(1 << 20, 1), long(1, 2)], Vec::new())), "more entries");
     wrong(step(&mut engine, StageCommand::Objects { import, objects: source.things(first + 3) }), "a number of another import");
     // Nothing of what was refused is counted.
     assert_eq!(engine.handle.state().stagings.get(import).unwrap().counts, StagedCounts::default());
@@ -179,7 +206,42 @@ fn so_many_imports_are_under_way_and_no_more() {
     let mut engine = Engine::open(Medium::memory(), Thresholds::default());
     let first: Vec<_> = (0..4).map(|_| begin(&mut engine, 2)).collect();
     assert_eq!(first, [1, 3, 5, 7]);
-    assert_eq!(step(&mut engine, StageCommand::Begin { ids: 2 }), Err(StageRefusal::TooMany));
+    assert_eq!(step(&mut engine, StageCommand::Begin { ids: 2, checks: 0 }), Err(StageRefusal::TooMany));
     step(&mut engine, StageCommand::Abandon { import: ImportId(3) }).unwrap();
     assert_eq!(begin(&mut engine, 2), 9, "no number is given twice");
+}
+
+#[test]
+fn a_server_takes_so_many_checks_at_once_and_a_command_without_one_takes_more() {
+    let most = MOST_SERVED_CHECKS;
+    let checks = |first: u64| {
+        let check = |number: u64| {
+            let check = Box::new(imported_check(u128::from(number), Status::New));
+            Staged::Check { id: CheckId(first + number), project: ProjectId(first), badge: Uuid::nil(), check }
+        };
+        (0..=most).map(check).collect::<Vec<_>>()
+    };
+    for takes_pings in [true, false] {
+        let clock = ManualClock::at(Moment::from_secs(NOW));
+        let (handle, writer) = engine::open(Medium::memory(), &clock, |config| config.takes_pings = takes_pings).unwrap();
+        let mut engine = Engine { handle, writer, clock };
+        let begun = step(&mut engine, StageCommand::Begin { ids: most + 1, checks: most + 1 });
+        assert_eq!(begun.is_ok(), !takes_pings, "{begun:?}");
+        if let Err(refusal) = begun {
+            assert_eq!(refusal, StageRefusal::TooManyChecks(most + 1));
+            let advice = "stop it and import again, or take some projects at a time with --project";
+            assert_eq!(
+                refusal.to_string(),
+                format!("there are 50001 checks, and a server that runs takes at most 50000 at once: {advice}")
+            );
+        }
+        // Whoever said that there are fewer is refused when they come.
+        let first = begin(&mut engine, most + 1);
+        let (import, mut objects) = (ImportId(first), checks(first));
+        let last = objects.pop().unwrap();
+        step(&mut engine, StageCommand::Objects { import, objects }).unwrap();
+        let one_more = step(&mut engine, StageCommand::Objects { import, objects: vec![last] });
+        let wanted = if takes_pings { Err(StageRefusal::TooManyChecks(most + 1)) } else { Ok(Outcome::Done) };
+        assert_eq!(one_more, wanted);
+    }
 }

@@ -1,9 +1,11 @@
 //! A trial tells nobody; what is live tells what it should, and raises no false alarm at the switch.
 
+use overdue::clock::ManualClock;
 use overdue::domain::alert::{DeliveryOutcome, Event, Held, Telling};
 use overdue::domain::ids::DeliveryNumber;
 
 use super::*;
+use crate::support::engine;
 
 fn told(engine: &Engine) -> Vec<(u128, Event)> {
     let state = engine.handle.state();
@@ -115,4 +117,33 @@ fn a_trial_becomes_live_by_another_import() {
     source.finish(&mut engine, first, ImportMode::Trial, true).unwrap();
     idle(&mut engine);
     assert_eq!(told(&engine), []);
+}
+
+#[test]
+fn the_log_is_told_of_trials_once_a_day() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    let lines = |engine: &mut Engine, hours: i64| engine::told("on trial", || (0..hours).for_each(|_| pass(engine, 3601)));
+    assert_eq!(lines(&mut engine, 2), <[&str; 0]>::default());
+    Source::new().import(&mut engine, ImportMode::Trial).unwrap();
+    let told = lines(&mut engine, 1);
+    let line = "1 project is on trial and nobody is told of failures there, until `overdue project release`: \"Homelab\"";
+    assert!(told.len() == 1 && told[0].ends_with(line), "{told:?}");
+    assert_eq!(lines(&mut engine, 23), <[&str; 0]>::default());
+    assert_eq!(lines(&mut engine, 24).len(), 1);
+    drop(engine);
+    // A server that starts says it at once, and a command that has the database to itself never does.
+    let open = |takes_pings| {
+        let clock = ManualClock::at(Moment::from_secs(NOW + 10 * 86_400));
+        let set = |config: &mut overdue::engine::Config| config.takes_pings = takes_pings;
+        let (handle, writer) = engine::open(disk.medium(), &clock, set).unwrap();
+        Engine { handle, writer, clock }
+    };
+    let mut alone = open(false);
+    assert_eq!(lines(&mut alone, 2), <[&str; 0]>::default());
+    drop(alone);
+    let mut engine = open(true);
+    assert_eq!(engine::told("on trial", || idle(&mut engine)).len(), 1);
+    release(&mut engine).unwrap();
+    assert_eq!(lines(&mut engine, 26), <[&str; 0]>::default());
 }

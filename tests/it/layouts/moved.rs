@@ -26,10 +26,12 @@ use super::{LAYOUTS, Site, ask};
 use crate::declare::{ANYTHING, wanted};
 use crate::support::engine::Engine;
 
+/// The layouts whose files have it.
+pub(super) const LAYOUTS_WITH_IMPORTS: [&str; 2] = ["11", "12"];
+
 const SECRET: &str = "s3cret-of-the-old-server";
 /// A key as its old server knew it too, one that it knew by a digest and that was used here, and one that was not.
-const KEYS: [&str; 3] =
-    ["moved-key-aaaaaaaaaaaaaaaaaaaaaa", "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb", "hcr_cccccccccccccccccccccccccccc"];
+const KEYS: [&str; 3] = ["moved-key-aaaaaaaaaaaaaaaaaaaaaa", "hcw_bbbbbbbbbbbbbbbbbbbbbbbbbbbb", "hcr_cccccccccccccccccccccccccccc"];
 /// Badge keys of the projects that were moved.
 const BADGE_KEYS: [&str; 2] = ["bk-1", "bk-2"];
 /// Pings of the import that was under way.
@@ -99,7 +101,7 @@ async fn hand_over(site: &Site, dump: &str, end: Option<ImportMode>) {
     let options = Options { projects, skip, zones, logs: Logs::All, users: true, environment };
     let mut source = Source::open(file.path(), &Random::seeded(1)).unwrap();
     let mut reading = Reading::begin(&mut source, &options, site.handle.now(), &mut |_| {}).unwrap();
-    let import = import::begin(&site.handle, numbering::count(reading.imported())).await.unwrap();
+    let import = import::begin(&site.handle, numbering::count(reading.imported()), 1).await.unwrap();
     let checks = numbering::checks(reading.imported(), import.0);
     let (mut pings, mut flips) = (Vec::new(), Vec::new());
     let take = &mut |entry| {
@@ -108,20 +110,20 @@ async fn hand_over(site: &Site, dump: &str, end: Option<ImportMode>) {
                 let check = checks[&ping.check];
                 pings.push(ping.of(check));
             }
-            Entry::Flip(flip, _) => flips.push(StagedFlip { check: checks[&flip.check], flip: flip.flip }),
+            Entry::Flip(flip, _) | Entry::NextFlip(flip) => flips.push(StagedFlip { check: checks[&flip.check], flip: flip.flip }),
         }
         ControlFlow::Continue(())
     };
     reading.logs(&mut |_| {}, take).unwrap();
     let (imported, _) = reading.end();
-    let secret = imported.secret.clone();
+    let secrets = imported.secrets.clone();
     let things = numbering::staged(imported, import.0, &Random::seeded(1));
     let mut expected = StagedCounts { pings: pings.len() as u64, flips: flips.len() as u64, ..StagedCounts::default() };
     things.iter().for_each(|thing| expected.count(thing));
     import::log(&site.handle, import, pings, flips).await.unwrap();
     import::objects(&site.handle, import, things).await.unwrap();
     if let Some(mode) = end {
-        import::finish(&site.handle, import, Ending { mode, secret, expected, replace: false }).await.unwrap();
+        import::finish(&site.handle, import, Ending { mode, secrets, signing: None, expected, replace: false }).await.unwrap();
     }
 }
 
@@ -185,16 +187,18 @@ fn left(directory: &Path, seen: &BTreeSet<CheckId>) -> (u64, bool) {
 }
 
 #[test]
-fn what_an_import_left_in_a_file_of_layout_11_goes() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::copy(Path::new(LAYOUTS).join("11").join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
-    let open = || Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
-    let engine = open();
-    let seen: BTreeSet<_> = engine.handle.state().checks().map(|check| check.id).collect();
-    drop(engine);
-    assert_eq!(left(directory.path(), &seen), (STAGED_PINGS, true));
-    let mut engine = open();
-    (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
-    drop(engine);
-    assert_eq!(left(directory.path(), &seen), (0, false));
+fn what_an_import_left_in_a_file_goes() {
+    for layout in LAYOUTS_WITH_IMPORTS {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::copy(Path::new(LAYOUTS).join(layout).join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
+        let open = || Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
+        let engine = open();
+        let seen: BTreeSet<_> = engine.handle.state().checks().map(|check| check.id).collect();
+        drop(engine);
+        assert_eq!(left(directory.path(), &seen), (STAGED_PINGS, true), "{layout}");
+        let mut engine = open();
+        (0..200).for_each(|_| assert_eq!(engine.writer.step(false), Ok(true)));
+        drop(engine);
+        assert_eq!(left(directory.path(), &seen), (0, false), "{layout}");
+    }
 }

@@ -83,3 +83,12 @@ impl Engine {
 pub(crate) fn create(uuid: u128) -> Command {
     build::create_check(ProjectId(1), uuid, Edit::default())
 }
+
+/// The lines with this word in them that are logged meanwhile, in this thread.
+pub(crate) fn told(word: &str, of: impl FnOnce()) -> Vec<String> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(Arc::new(log.reopen().unwrap())).finish();
+    tracing::subscriber::with_default(subscriber, of);
+    let text = std::fs::read_to_string(log.path()).unwrap();
+    text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
+}

@@ -157,12 +157,12 @@ async fn it_is_taken_away_by_its_user_with_a_password_and_by_an_owner() {
     // At the command line.
     turn_on(&server, &mut browser).await;
     let has_one = async || {
-        let Reply::Users(users) = perform(&server.handle, Request::ListUsers {}, String::new()).await.0 else { panic!("no list of users") };
+        let Reply::Users(users) = perform(&server.handle, Request::ListUsers {}, Vec::new()).await.0 else { panic!("no list of users") };
         users.iter().any(|user| user.name == "ann" && user.second_factor)
     };
     assert!(has_one().await);
     let reset = Request::OfUser { user: "Ann".into(), what: OfUser::ResetTotp };
-    assert!(matches!(perform(&server.handle, reset, String::new()).await.0, Reply::Done) && !has_one().await);
+    assert!(matches!(perform(&server.handle, reset, Vec::new()).await.0, Reply::Done) && !has_one().await);
     signed_in(&server, "ann").await;
     server.stop().await;
 }

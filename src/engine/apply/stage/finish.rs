@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::super::super::command::Outcome;
-use super::super::super::command::stage::{Ending, StageOutcome, StageRefusal};
+use super::super::super::command::stage::{Ending, Lost, StageOutcome, StageRefusal};
 use super::super::super::state::{Change, ProjectState, Staging, StagingChange};
 use super::super::WorkingState;
 use super::super::user::MOST_USERS;
@@ -61,9 +61,7 @@ impl WorkingState {
         }
         let sorted = Sorted::new(&staging)?;
         let replaced = self.replaced(&sorted)?;
-        if !*replace {
-            self.expect_untouched(&replaced)?;
-        }
+        let lost = self.done_here(&replaced, !*replace)?;
         let (adopted, numbers) = self.adopted(&sorted, secrets)?;
         self.expect_free(&sorted, &replaced, &numbers)?;
         self.expect_room_for_windows(&sorted, &replaced)?;
@@ -116,7 +114,7 @@ impl WorkingState {
         }
         let leaves = !replaced.0.is_empty();
         self.change(Change::Staging(StagingChange::Gone { import, leaves }, now));
-        Ok(Outcome::Stage(StageOutcome::Finished { replaced: replaced.0.len() }))
+        Ok(Outcome::Stage(StageOutcome::Finished { replaced: replaced.0.len(), lost }))
     }
 
     /// The secrets of old servers that are known then, and the numbers of those that come along, as far as keys need them.
@@ -171,19 +169,20 @@ impl WorkingState {
         if taken.0.is_empty() { Ok(Replaced(replaced)) } else { Err(StageRefusal::Taken(taken.0)) }
     }
 
-    /// Refuses when somebody has pinged or changed checks that would go.
-    fn expect_untouched(&self, replaced: &Replaced) -> Result<(), StageRefusal> {
+    /// What somebody has done here that would go; refuses that if it `stays`.
+    fn done_here(&self, replaced: &Replaced, stays: bool) -> Result<Lost, StageRefusal> {
         let mut names = Vec::new();
-        let mut count = 0;
+        let mut done = Lost::default();
         for (id, _) in replaced.0.values() {
             for check in self.state.checks_of(*id).filter(|check| !check.state.untouched) {
-                count += 1;
+                done.checks += 1;
+                done.pings += check.state.n_pings.saturating_sub(check.state.brought);
                 if names.len() < MOST_NAMED {
                     names.push(format!("{:?} of {:?}", called(check), name_of(&self.state, *id)).into());
                 }
             }
         }
-        if count == 0 { Ok(()) } else { Err(StageRefusal::Touched { count, names }) }
+        if stays && done.checks > 0 { Err(StageRefusal::Touched { done, names }) } else { Ok(done) }
     }
 
     /// The checks as they will be, each still with the number that its project has within the import.
@@ -219,7 +218,7 @@ impl WorkingState {
             }
             let settings = Settings { channels: own.into_iter().collect(), parents, ..imported.settings.clone() };
             state.last_flip = log.flip;
-            state.untouched = true;
+            (state.untouched, state.brought) = (true, state.n_pings);
             state.expect(&settings);
             let before = self.state.check_by_uuid(imported.uuid).filter(|check| replaced.has(check.project));
             let badge = imported.badge.or(before.map(|check| check.badge)).unwrap_or(*drawn);

@@ -66,7 +66,10 @@ fn pings_are_read_whole() {
         Origin { scheme: Scheme::Https, method: Method::Put, remote_addr: Some("2001:db8::1".parse().unwrap()), ua: "curl".into() };
     let at = Moment::from_secs(1_717_243_200);
     let rid = Uuid::try_parse("6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f").ok();
-    assert_eq!(read, ImportedPing { check: Uuid::nil(), n: 1, at, kind: Kind::Fail, origin, rid, exit: Some(255), body: (*b"hi").into() });
+    assert_eq!(
+        read,
+        ImportedPing { check: Uuid::nil(), n: 1, at, kind: Kind::Fail, origin, rid, exit: Some(255), body: Bytes::from_static(b"hi") }
+    );
     for (column, value, problem) in [
         ("kind", "what", "kind \"what\" is unknown"),
         ("scheme", "ftp", "scheme \"ftp\" is unknown"),
