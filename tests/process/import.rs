@@ -1,5 +1,6 @@
 //! What another program kept, looked at by the command line, and brought here.
 
+mod api;
 mod long;
 mod moved;
 mod people;

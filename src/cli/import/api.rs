@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::domain::project::ProjectName;
 use crate::import::api::{Api, fetch};
 use crate::import::{Chosen, Logs, Source};
-use crate::outbound::{Outbound, OutboundConfig};
+use crate::outbound::{Outbound, OutboundConfig, ProxyChoice};
 use crate::random::Random;
 
 #[derive(Args)]
@@ -33,6 +33,15 @@ pub(super) struct ApiArgs {
     /// File with its ping key
     #[arg(long, env = "OVERDUE_PING_KEY_FILE", value_name = "FILE", requires = "api")]
     ping_key_file: Option<PathBuf>,
+
+    /// Proxy that leads to it: http://HOST:PORT, socks5://HOST:PORT, or none [default: what HTTPS_PROXY, HTTP_PROXY, ALL_PROXY say]; NO_PROXY
+    /// names exceptions
+    #[arg(long, env = "OVERDUE_OUTBOUND_PROXY", value_name = "URL", value_parser = ProxyChoice::parse, hide_env_values = true)]
+    outbound_proxy: Option<ProxyChoice>,
+
+    /// PEM file of certificate authorities to trust besides the system's
+    #[arg(long, env = "OVERDUE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 impl ApiArgs {
@@ -52,7 +61,9 @@ impl ApiArgs {
             project: project.map_err(Failure::usage)?,
             logs,
         };
-        let outbound = Outbound::new(OutboundConfig::default(), &Clock::System, Random::System).map_err(Failure::usage)?;
+        let (proxy, ca_file) = (self.outbound_proxy.clone().unwrap_or_default(), self.ca_file.clone());
+        let config = OutboundConfig { proxy, ca_file, ..OutboundConfig::default() };
+        let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(Failure::usage)?;
         let mut is_told = false;
         let mut tell = |done: u64, total: u64| {
             if let (Some(most), requests) = api.pace(total)

@@ -12,8 +12,7 @@ use crate::domain::imported::{
 use crate::domain::moment::Moment;
 use crate::domain::project::{ChannelName, KeyHash, KeyLabel, ProjectName, Secret};
 use crate::domain::text::{Name, Tags};
-use crate::domain::user::UserName;
-use crate::domain::user::taste::Taste;
+use crate::domain::user::{Taste, UserName};
 use crate::domain::window::WindowTimes;
 
 /// As much as a project of so many keys, channels, windows and checks, whose UUIDs follow from its own, needs to be numbered.
