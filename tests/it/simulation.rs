@@ -11,12 +11,14 @@
 //! - `outbox` stands for those who send what is told, and follows every flip until its delivery.
 //! - `users` does all of that for users, their sessions and links.
 //! - `imports` hands over projects with their logs, which are seen all at once or not at all.
+//! - `declared` has documents carried out that say what there is to be.
 //! - `verify` compares engine and model, in memory and in the file: after every restart, and in between.
 //! - After a failure a batch may be on disk or not. The model keeps both versions until the engine shows which one it is.
 //!
 //! `OVERDUE_SEED=<seed> cargo test --test it simulation` repeats one simulation; `OVERDUE_SIMULATIONS=<count>` asks for more of them.
 
 mod commands;
+mod declared;
 mod imports;
 mod model;
 mod outbox;

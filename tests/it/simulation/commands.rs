@@ -27,6 +27,8 @@ use crate::support::dice::Dice;
 
 /// Checks above which none is created any more.
 const MANY_CHECKS: usize = 14;
+/// Checks above which none is declared or imported any more: few of those have channels.
+pub(crate) const SOME_CHECKS: usize = 9;
 
 /// The first two commands of every simulation: a project with a check that nothing but pings ever happens to.
 pub(crate) fn witness(dice: &Dice) -> [Command; 2] {
@@ -54,7 +56,7 @@ pub(crate) fn witness_ping(model: &Model) -> Command {
 /// Some command. Most are carried out, some are refused.
 pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
     if dice.chance(6) {
-        return imports::some_command(dice, model, model.checks.len() < MANY_CHECKS);
+        return imports::some_command(dice, model, model.checks.len() < SOME_CHECKS);
     }
     match dice.below(100) {
         0..60 => Command::Ping(Box::new(ping(dice, model))),
@@ -208,19 +210,20 @@ pub(crate) fn pieces(command: &Command, thresholds: &Thresholds) -> usize {
     let (body, pings) = match command {
         Command::Ping(request) => (request.body.len(), 1),
         Command::Mail(pings) => (pings.first().map_or(0, |ping| ping.body.len()), pings.len()),
-        // These are in one piece, but a large one is carried out after the small ones.
+        // Several pings are in one piece, but a large command is carried out after the small ones.
         Command::Stage(command) => match &**command {
             StageCommand::Log { pings, .. } => (pings.iter().map(|ping| ping.body.len()).sum(), pings.len()),
             StageCommand::Objects { objects, .. } => (400, objects.len()),
             _ => (0, 0),
         },
+        Command::Declare(asked) => (asked.weight(), 1),
         _ => (0, 0),
     };
     // A command may be large for what it has beside bodies.
     if (body + 400) * pings > thresholds.large { 2 + body / thresholds.piece } else { 1 }
 }
 
-fn edit(dice: &Dice, model: &Model) -> Edit {
+pub(crate) fn edit(dice: &Dice, model: &Model) -> Edit {
     let seconds = |dice: &Dice| Seconds::parse(dice.pick(&[60, 90, 600, 3600, 86_400, 31_536_000])).unwrap();
     let schedule = |dice: &Dice| Arc::new(Schedule::parse(dice.pick(&["*/5 * * * *", "0 3 * * *", "2020-01-01"])).unwrap());
     let keywords = dice.chance(20);
@@ -244,14 +247,14 @@ fn edit(dice: &Dice, model: &Model) -> Edit {
         filter_body: dice.maybe(10, switch),
         filter_http_body: dice.maybe(10, switch),
         filter_default_fail: dice.maybe(10, switch),
-        channels: dice.maybe(20, |dice| channels(dice, model)),
+        channels: dice.maybe(30, |dice| channels(dice, model)),
         ..Edit::default()
     }
 }
 
 fn channels(dice: &Dice, model: &Model) -> ChannelChoice {
     let uuid = |dice: &Dice| model.channels.get(&some_of(dice, model.channels.keys())).map(|channel| channel.uuid.to_string());
-    match dice.below(3) {
+    match dice.below(2) {
         0 => ChannelChoice::All,
         _ => ChannelChoice::Listed(
             (0..dice.below(3))

@@ -51,7 +51,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Model, few: bool) -> Command {
         [.., (import, staging)] if !dice.chance(15) => next(dice, **import, staging, few),
         // Mostly one that is not there.
         _ if dice.chance(10) => StageCommand::Abandon { import: ImportId(dice.below(40)) },
-        _ => StageCommand::Begin { ids: 1 + dice.below(3) },
+        _ => StageCommand::Begin { ids: 1 + dice.below(3), checks: dice.below(3) },
     };
     Command::Stage(Box::new(command))
 }
@@ -81,6 +81,10 @@ fn pings(dice: &Dice, first: u64, ids: u64) -> Vec<StagedPing> {
     let body = |n| if dice.chance(50) { Vec::new() } else { vec![n as u8; dice.pick(&[1, 50, 400])] };
     let at = |n| Moment::from_secs(CREATED.secs() + n as i64);
     let ping = |n| StagedPing { check, n, at: at(n), kind: Kind::Log, origin: origin.clone(), rid: None, exit: None, body: body(n).into() };
+    if dice.chance(20) {
+        // It goes in pieces.
+        return vec![StagedPing { body: dice.random().bytes::<7000>().to_vec().into(), ..ping(1) }];
+    }
     // The same again takes their place.
     (1..=1 + dice.below(6)).map(ping).collect()
 }
@@ -118,7 +122,7 @@ impl Model {
         let unknown = || Refusal::Stage(StageRefusal::Unknown);
         match command {
             StageCommand::Begin { .. } if self.stagings.0.len() >= 4 => return Err(Refusal::Stage(StageRefusal::TooMany)),
-            StageCommand::Begin { ids } => {
+            StageCommand::Begin { ids, .. } => {
                 let staging = Staging { ids: *ids, last: now, pings: Vec::new(), objects: Vec::new() };
                 self.stagings.0.insert(self.made + 1, staging);
                 self.made += ids;

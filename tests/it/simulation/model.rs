@@ -63,6 +63,8 @@ pub(crate) struct Check {
     history: Vec<(i64, Event)>,
     /// It once had to fail more than once until that was told: further pings that are missing count as failures then.
     pub(crate) patient: bool,
+    /// How often it has to fail until that is told.
+    pub(crate) after: Failures,
     /// Some of them may be gone.
     pub(crate) parents: BTreeSet<u64>,
     /// Pings up to this number were once beyond the log limit.
@@ -76,7 +78,16 @@ impl Check {
     }
 
     pub(crate) fn settle(&mut self, now: i64) {
-        self.history.push((now, Event::Settle));
+        self.happened(now, Event::Settle);
+    }
+
+    pub(crate) fn happened(&mut self, now: i64, event: Event) {
+        self.history.push((now, event));
+    }
+
+    /// It was made with the rules that it has.
+    pub(crate) fn begin(&mut self) {
+        self.first_rules = self.rules;
     }
 
     fn bring_back(&mut self, now: i64) {
@@ -108,6 +119,7 @@ impl Check {
             imported,
             history: Vec::new(),
             patient: false,
+            after: Failures::ONE,
             parents: BTreeSet::new(),
             lost: 0,
         }
@@ -115,7 +127,7 @@ impl Check {
 }
 
 /// Those of a check that was made without saying anything.
-const FIRST_RULES: Rules = Rules {
+pub(crate) const FIRST_RULES: Rules = Rules {
     period: Period::Seconds(86_400),
     grace: 3600,
     manual_resume: false,
@@ -351,13 +363,12 @@ impl Model {
                 Ok(Answered::Assigned(count))
             }
             Command::Stage(command) => self.stage(command, now),
+            Command::Declare(asked) => self.declare(asked, now),
             Command::BeginDeliveries(_)
             | Command::ReportDeliveries(_)
             | Command::AdoptSetting { .. }
             | Command::RetryDelivery { .. }
             | Command::Away(_)
-            // Its steps are those of the other commands; `declare` has tests of its own.
-            | Command::Declare(_)
             | Command::ForgetAhead => Ok(Answered::Done),
             Command::SetAlerting { check: id, after, parents } => {
                 let project = self.check(id.0)?.project;
@@ -379,6 +390,7 @@ impl Model {
                 let check = self.check(id.0)?;
                 check.settle(now);
                 check.patient |= after.is_some_and(|after| after != Failures::ONE);
+                check.after = after.unwrap_or(check.after);
                 if let Some(parents) = parents {
                     check.parents = parents.ids().iter().map(|parent| parent.0).collect();
                 }
@@ -449,7 +461,7 @@ impl Model {
         changes.chain([self.newest_ping]).filter(|at| at - now < STEP).max().unwrap_or_default()
     }
 
-    fn id(&mut self) -> u64 {
+    pub(super) fn id(&mut self) -> u64 {
         self.made += 1;
         self.made
     }
@@ -563,7 +575,7 @@ impl Model {
         Ok(Answered::Check(id))
     }
 
-    fn edit(&self, check: &mut Check, edit: &Edit) -> Result<(), Refusal> {
+    pub(super) fn edit(&self, check: &mut Check, edit: &Edit) -> Result<(), Refusal> {
         let Check { labels, rules, project, timeout, .. } = check;
         let own: Vec<_> = self.channels.iter().filter(|(_, channel)| channel.project == *project).collect();
         match &edit.channels {

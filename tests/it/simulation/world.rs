@@ -17,6 +17,7 @@ use overdue::store::{Mark, Store, StoreError};
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::commands;
+use super::declared;
 use super::imports::Stagings;
 use super::model::{self, Answered, BODY_LIMIT, Model};
 use super::outbox::Followed;
@@ -311,17 +312,23 @@ impl World {
 
     fn plan(&mut self) -> Plan {
         let mut plan = self.empty_plan();
-        if self.dice.chance(15) {
-            let mail = commands::mail(&self.dice, &plan.after);
-            plan.pieces = commands::pieces(&mail, &self.thresholds);
-            plan.add(mail);
+        if self.dice.chance(18) {
+            let is_mail = self.dice.below(6) > 0;
+            let command = if is_mail { commands::mail(&self.dice, &plan.after) } else { declared::some_command(&self.dice, &plan.after) };
+            plan.pieces = commands::pieces(&command, &self.thresholds);
+            plan.add(command);
             return plan;
         }
         for _ in 0..=self.dice.below(8) {
             let command = commands::some_command(&self.dice, &plan.after);
-            // Those that come with a large command are carried out before it: it has a plan of its own.
-            if commands::pieces(&command, &self.thresholds) == 1 {
+            let pieces = commands::pieces(&command, &self.thresholds);
+            if pieces == 1 {
                 plan.add(command);
+            } else if plan.commands.is_empty() {
+                // Those that come with a large command are carried out before it: it has a plan of its own.
+                plan.pieces = pieces;
+                plan.add(command);
+                return plan;
             }
         }
         if plan.commands.is_empty() {
