@@ -294,7 +294,7 @@ pub async fn export_lines(directory: &Path, project: Option<String>, logs: bool,
         Way::Server(stream) => pieces(stream, &request, directory, &mut out).await,
         // Nothing is changed: nobody has to write.
         Way::Database(handle, _writer) => {
-            let (mut reply, mut rest) = perform(&handle, request, String::new()).await;
+            let (mut reply, mut rest) = perform(&handle, request, Vec::new()).await;
             while !taken(reply, &mut out)? {
                 let following = rest.take().ok_or(AskError::HungUp)?;
                 (reply, rest) = following.next(&handle).await;

@@ -47,7 +47,9 @@ async fn step(handle: &Handle, command: StageCommand) -> Result<Outcome, Refusal
 
 /// Brings everything to a server.
 async fn bring(handle: &Handle, imported: Imported, entries: Vec<Entry>) -> Result<usize, Refusal> {
-    let Outcome::Stage(StageOutcome::Begun(import)) = step(handle, StageCommand::Begin { ids: numbering::count(&imported), checks: 0 }).await? else {
+    let Outcome::Stage(StageOutcome::Begun(import)) =
+        step(handle, StageCommand::Begin { ids: numbering::count(&imported), checks: 0 }).await?
+    else {
         panic!("it has not begun");
     };
     let checks = numbering::checks(&imported, import.0);
@@ -74,7 +76,7 @@ async fn bring(handle: &Handle, imported: Imported, entries: Vec<Entry>) -> Resu
 
 async fn finish(handle: &Handle, import: ImportId, ending: Ending) -> Result<usize, Refusal> {
     match step(handle, StageCommand::Finish { import, ending }).await {
-        Ok(Outcome::Stage(StageOutcome::Finished { replaced })) => Ok(replaced),
+        Ok(Outcome::Stage(StageOutcome::Finished { replaced, .. })) => Ok(replaced),
         Ok(outcome) => panic!("{outcome:?}"),
         Err(refusal) => {
             step(handle, StageCommand::Abandon { import }).await?;

@@ -56,18 +56,7 @@ fn project(place: usize, [keys, channels, windows, checks]: [usize; 4]) -> Impor
 fn user(place: usize) -> ImportedUser {
     let (name, created) = (UserName::parse(&format!("user {place}")).unwrap(), Moment::from_secs(1));
     let (projects, taste) = (Vec::new(), Taste::default());
-    ImportedUser {
-        uuid: None,
-        name,
-        password: None,
-        second: None,
-        owner: true,
-        projects,
-        taste,
-        disabled: false,
-        created,
-        managed: None,
-    }
+    ImportedUser { uuid: None, name, password: None, second: None, owner: true, projects, taste, disabled: false, created, managed: None }
 }
 
 /// What a thing is, in the order in which things of one project come, and what it is called there.
