@@ -14,12 +14,13 @@ use super::rows::{Complaint, Row, Table};
 use super::{Entry, MOST_COMPLAINTS, Options, Source, environment};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::alert::{Held, Telling};
+use crate::domain::flip::Cause;
 use crate::domain::imported::{Imported, ImportedChannel, ImportedProject, ImportedSettings};
 use crate::domain::moment::Moment;
 use crate::domain::status::Status;
 use crate::domain::user::Membership;
 use channel::Made;
-use log::CheckLog;
+use log::{CheckLog, LastFlip};
 use project::{Owners, Projects};
 
 /// A Healthchecks whose logs are still to be read.
@@ -279,11 +280,14 @@ impl<'a> Healthchecks<'a> {
                     log.count(options.logs, &mut tally);
                 }
                 let state = &mut check.state;
-                state.changed = last.map_or(check.created, |(at, _)| at);
+                state.changed = last.map_or(check.created, |flip| flip.at);
                 if state.status == Status::Down {
-                    // The old server may have died before it told.
-                    let is_told = last.is_none_or(|(_, is_told)| is_told);
-                    state.telling = if is_told { Telling::Told } else { Telling::Due { at: now, held: Held::Away } };
+                    state.telling = match last {
+                        // The old server died before it told. What a job has reported is told at once; who was silent gets a chance.
+                        Some(LastFlip { is_told: false, cause: Cause::Fail, .. }) => Telling::Due { at: now, held: Held::Failures },
+                        Some(LastFlip { is_told: false, .. }) => Telling::Due { at: now, held: Held::Away },
+                        _ => Telling::Told,
+                    };
                 }
                 imported.newest = imported.newest.max(state.last_ping).max(state.run.map(|run| run.start));
                 if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {

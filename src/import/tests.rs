@@ -134,7 +134,7 @@ fn status_times_and_what_was_told_are_those_of_the_source() {
         [
             ("Backup", Status::Up, minute, Telling::Quiet),
             ("Router", Status::Down, 60 * day + 7, Telling::Told),
-            ("Unheard", Status::Down, 2 * day, Telling::Due { at: NOW, held: Held::Away }),
+            ("Unheard", Status::Down, 2 * day, Telling::Due { at: NOW, held: Held::Failures }),
             ("Running", Status::New, 4 * minute, Telling::Quiet),
             ("Paused", Status::Paused, 5 * minute, Telling::Quiet),
         ]

@@ -27,6 +27,15 @@ struct Block {
     elsewhere: u64,
 }
 
+/// The newest flip of a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LastFlip {
+    pub(super) at: Moment,
+    pub(super) cause: Cause,
+    /// The old server has told it.
+    pub(super) is_told: bool,
+}
+
 /// What has been read of the log of a check.
 pub(super) struct CheckLog {
     /// The UUID of the check.
@@ -37,8 +46,8 @@ pub(super) struct CheckLog {
     limit: u64,
     /// By how many times 64 numbers they are older than the newest.
     blocks: BTreeMap<u64, Block>,
-    /// The newest flip: when, its number, and whether it was told.
-    newest: Option<(Moment, i64, bool)>,
+    /// The newest flip, and its number.
+    newest: Option<(LastFlip, i64)>,
 }
 
 /// A word for a status.
@@ -51,9 +60,9 @@ impl CheckLog {
         Self { uuid, n_pings, limit: limit.into(), blocks: BTreeMap::new(), newest: None }
     }
 
-    /// When its status last changed, and whether that was told; `None`: never.
-    pub(super) fn last_flip(&self) -> Option<(Moment, bool)> {
-        self.newest.map(|(at, _, told)| (at, told))
+    /// Its newest flip; `None`: there was none.
+    pub(super) fn last_flip(&self) -> Option<LastFlip> {
+        self.newest.map(|(flip, _)| flip)
     }
 
     /// Takes a flip. Of an old one only that it was is kept.
@@ -63,19 +72,19 @@ impl CheckLog {
         let (from, to) = (word("old_status")?, word("new_status")?);
         let is_told = row.moment("processed")?.is_some();
         let at = created.min(now);
-        let place = (at, row.id("id")?, is_told);
-        if self.newest.is_none_or(|(at, number, _)| (at, number) < (place.0, place.1)) {
-            self.newest = Some(place);
-        }
-        if at < now.start_of_month(FLIP_MONTHS) {
-            tally.dropped(What::Flips, 1, "older than two months and this one");
-            return Ok(None);
-        }
         let cause = match row.text("reason")? {
             "timeout" => Cause::Late,
             "fail" => Cause::Fail,
             _ => Cause::Unknown,
         };
+        let number = row.id("id")?;
+        if self.newest.is_none_or(|(newest, last)| (newest.at, last) < (at, number)) {
+            self.newest = Some((LastFlip { at, cause, is_told }, number));
+        }
+        if at < now.start_of_month(FLIP_MONTHS) {
+            tally.dropped(What::Flips, 1, "older than two months and this one");
+            return Ok(None);
+        }
         tally.carried(What::Flips, 1);
         if created > now {
             tally.changed(What::Flips, 1);
