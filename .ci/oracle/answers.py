@@ -36,7 +36,7 @@ from differences import CUT, TABLE, compare, count
 from past import ALARMS, BACKUP, KEYS, Past
 
 PATIENCE = 60
-# What the old server had not told is told when the check had two minutes to report here.
+# A silence that the old server had not told is told when the check had two minutes to report here.
 CHANCE = 120 + PATIENCE
 Answer = collections.namedtuple("Answer", "status headers body")
 

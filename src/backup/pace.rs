@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::engine::Handle;
 
 /// Work from one rest to the next, unless a piece takes longer.
-const WORK: Duration = Duration::from_micros(500);
+const WORK: Duration = Duration::from_micros(250);
 /// How many times longer than its work a rest is.
 const REST: u32 = 4;
 /// The longest rest. A piece that took longer than usual waited for somebody.
@@ -99,10 +99,10 @@ mod tests {
         let pass = |micros| clock.set(Clock::Manual(clock.clone()).now().plus_micros(micros));
         let mut pace = Pace { clock: Clock::Manual(clock.clone()), ..Pace::new(Beside::Another) };
         pace.woke = Duration::ZERO;
-        pass(400);
+        pass(200);
         assert_eq!(pace.due(), None, "too little was done");
-        pass(400);
-        assert_eq!(pace.due(), Some(Duration::from_micros(3200)));
+        pass(200);
+        assert_eq!(pace.due(), Some(Duration::from_micros(1600)));
         pace.woke = pace.clock.uptime();
         pass(1_000_000);
         assert_eq!(pace.due(), Some(LONGEST));

@@ -10,8 +10,8 @@ use super::{Batch, Rows, Snapshot, StoreError, aside, check, flip, managed, meta
 
 /// Bytes of a row that has pages of redb for itself and is not gathered with others.
 const LARGE_ROW: usize = 1 << 20;
-/// Bytes of rows that are handed over together; a row that is longer goes with those before it.
-const TOGETHER: usize = 64 << 10;
+/// Bytes of rows that are handed over together; a row that is longer goes with those before it. Few, since a backup rests in between.
+const TOGETHER: usize = 16 << 10;
 
 /// Every table. What a row refers to comes before it: projects before checks, pings before bodies.
 fn all() -> Vec<Box<dyn Table>> {
