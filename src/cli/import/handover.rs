@@ -23,6 +23,10 @@ use crate::import::staged::{self, StagedFlipRow, StagedPingRow, StagedRow};
 use crate::import::{Entry, numbering};
 use crate::random::Random;
 
+/// About how many bytes of pings are held until they are sent, to be sorted: see [limits](crate::docs::limits).
+const HELD_BYTES: usize = 12 << 20;
+/// About how many bytes a ping takes without its body.
+const PING_BYTES: usize = 192;
 /// Bytes of bodies that go in one request, unless one body is longer.
 const BODY_BYTES: usize = 256 << 10;
 /// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
@@ -37,7 +41,8 @@ pub(super) struct Handover {
     import: u64,
     /// The numbers that checks get.
     checks: HashMap<Uuid, CheckId>,
-    pings: Vec<StagedPingRow>,
+    /// That are to be sent, and about how many bytes they take.
+    pings: Vec<StagedPing>,
     bytes: usize,
     /// In order.
     next_flips: Vec<StagedFlipRow>,
@@ -124,19 +129,31 @@ impl Handover {
         if ping.body.len() > MOST_BODY_BYTES {
             return self.send_long(ping.of(check));
         }
-        if self.pings.len() >= MOST_ENTRIES || self.bytes > 0 && self.bytes + ping.body.len() > BODY_BYTES {
-            self.send_pings()?;
-        }
-        self.bytes += ping.body.len();
+        self.bytes += PING_BYTES + ping.body.len();
         self.counts.pings += 1;
-        self.pings.push(ping.of(check).into());
-        Ok(())
+        self.pings.push(ping.of(check));
+        if self.bytes >= HELD_BYTES { self.send_pings() } else { Ok(()) }
     }
 
+    /// Sends those of one check after each other. They lie together in the database, so that a request changes few pages of it.
     fn send_pings(&mut self) -> Result<(), Failure> {
-        let (import, pings) = (self.import, std::mem::take(&mut self.pings));
+        let mut pings = std::mem::take(&mut self.pings);
         self.bytes = 0;
-        if pings.is_empty() { Ok(()) } else { self.done(ImportRequest::Log { import, pings, flips: Vec::new() }) }
+        pings.sort_unstable_by_key(|ping| (ping.check, ping.n));
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for ping in pings {
+            if rows.len() >= MOST_ENTRIES || bytes > 0 && bytes + ping.body.len() > BODY_BYTES {
+                self.send_rows(std::mem::take(&mut rows))?;
+                bytes = 0;
+            }
+            bytes += ping.body.len();
+            rows.push(ping.into());
+        }
+        if rows.is_empty() { Ok(()) } else { self.send_rows(rows) }
+    }
+
+    fn send_rows(&mut self, pings: Vec<StagedPingRow>) -> Result<(), Failure> {
+        self.done(ImportRequest::Log { import: self.import, pings, flips: Vec::new() })
     }
 
     /// Hands over a ping whose body is too long for a request: that goes before it, in parts.
