@@ -23,7 +23,7 @@ pub use intervals::{Intervals, Keeper, Newest};
 pub use pace::{Beside, Pace};
 use stream::{Reader, Writer};
 
-/// How long a backup may take. Pages that are freed meanwhile are not used again, so the file grows: see [limits](crate::docs::limits).
+/// How long a backup may take, without its rests. Pages that are freed meanwhile are not used again, so the file grows: see [limits](crate::docs::limits).
 const MOST_TIME: Duration = Duration::from_secs(3600);
 /// Bytes of a piece of a stream.
 const PIECE_BYTES: usize = 128 << 10;
@@ -88,7 +88,7 @@ pub fn write(handle: &Handle, out: impl Write) -> Result<(), BackupError> {
     let mut stream = Writer::begin(out, &About { made, release: env!("CARGO_PKG_VERSION").into() })?;
     let (mut written, mut pace) = (Ok(()), Pace::new(Beside::Server(handle)));
     handle.each_rows(|rows| {
-        let is_slow = handle.clock().uptime().saturating_sub(begun) > MOST_TIME;
+        let is_slow = handle.clock().uptime().saturating_sub(begun + pace.rested()) > MOST_TIME;
         written = if is_slow { Err(BackupError::TooSlow) } else { stream.put(rows).map_err(BackupError::Io) };
         pace.rest();
         written.is_ok()

@@ -87,7 +87,7 @@ enum Command {
     Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
-    /// Write what there is as a file that `apply` reads: projects, channels, checks, windows, ping keys and users
+    /// Write what there is as a file that `apply` reads, or all of it, logs too, as lines that `import overdue` reads
     Export(declare::ExportArgs),
     /// Show what would change if what files declare were so; the exit status is 3 if something would
     Diff(declare::FilesArgs),

@@ -30,7 +30,7 @@ pub const MOST_CONNECTIONS: usize = 16;
 /// its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a client may take that imports something: it reads what it hands over.
+/// How long a client may take that imports something, since it reads what it hands over, or that exports everything, since it sends it on.
 const PATIENCE_WITH_IMPORTS: Duration = Duration::from_secs(600);
 
 /// Bytes of a document: the files it was made of, and room for what JSON adds.
@@ -119,13 +119,13 @@ impl Listener for Socket {
 }
 
 /// Has the client take a line in time; little time is left when the server stops.
-async fn taken<T>(writing: impl Future<Output = T>, stop: &mut watch::Receiver<bool>) -> Option<T> {
+async fn taken<T>(patience: Duration, writing: impl Future<Output = T>, stop: &mut watch::Receiver<bool>) -> Option<T> {
     let stopping = async {
         stopped(stop).await;
         tokio::time::sleep(HASTE).await;
     };
     tokio::select! {
-        written = timeout(PATIENCE, writing) => written.ok(),
+        written = timeout(patience, writing) => written.ok(),
         () = stopping => None,
     }
 }
@@ -206,12 +206,16 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
             arrived = reading => matches!(arrived, Ok(Ok(_))),
             () = stopped(&mut stop) => false,
         };
+        let mut to_take = PATIENCE;
         let (whole, too_long) = (line.ends_with(b"\n"), line.len() == most);
         let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
                 Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
                 Ok((request, _)) => {
                     let is_over = matches!(request, Request::Import(ImportRequest::Abandon { .. }));
+                    if matches!(request, Request::ExportLines { .. }) {
+                        to_take = PATIENCE_WITH_IMPORTS;
+                    }
                     let answer = perform(&handle, request, std::mem::take(&mut document)).await;
                     own_import.note(is_over, &answer.0);
                     answer
@@ -225,7 +229,7 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
         loop {
             let Ok(lines) = line::encode_reply(reply, rest.is_some()) else { return };
             for line in lines {
-                if !matches!(taken(write.write_all(&line), &mut stop).await, Some(Ok(()))) {
+                if !matches!(taken(to_take, write.write_all(&line), &mut stop).await, Some(Ok(()))) {
                     return;
                 }
             }

@@ -64,6 +64,11 @@ impl<'h> Pace<'h> {
         }
     }
 
+    /// For how long it has rested by now.
+    pub(super) fn rested(&self) -> Duration {
+        self.rested
+    }
+
     /// How long to rest now.
     fn due(&mut self) -> Option<Duration> {
         let now = self.clock.uptime();

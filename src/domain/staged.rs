@@ -51,13 +51,25 @@ impl Staged {
     pub fn bytes(&self) -> usize {
         /// Without long texts.
         const THING: usize = 700;
+        /// A UUID in JSON, and one with what may be done there.
+        const UUID: usize = 40;
+        const MEMBERSHIP: usize = 60;
         let long = match self {
-            Self::Check { check, .. } => check.settings.desc.as_str().len() + check.settings.tags.as_str().len(),
-            Self::Channel { channel, .. } => match &channel.settings {
-                ImportedSettings::Whole(settings) => settings.pairs().map(|(key, value)| key.len() + value.len()).sum(),
-                ImportedSettings::Incomplete { given, .. } => given.pairs().map(|(key, value)| key.len() + value.len()).sum(),
-            },
-            Self::Project { .. } | Self::Key { .. } | Self::Window { .. } | Self::User { .. } => 0,
+            Self::Check { check, .. } => {
+                let texts = check.settings.desc.as_str().len() + check.settings.tags.as_str().len();
+                texts + UUID * (check.channels.len() + check.parents.len())
+            }
+            Self::Channel { channel, .. } => {
+                let reasons = [&channel.health.disabled, &channel.health.failing].into_iter().flatten().map(|(_, reason)| reason.len());
+                let settings: usize = match &channel.settings {
+                    ImportedSettings::Whole(settings) => settings.pairs().map(|(key, value)| key.len() + value.len()).sum(),
+                    ImportedSettings::Incomplete { given, .. } => given.pairs().map(|(key, value)| key.len() + value.len()).sum(),
+                };
+                settings + reasons.sum::<usize>()
+            }
+            Self::Window { window, .. } => window.tags.as_str().len(),
+            Self::User { user, .. } => MEMBERSHIP * user.projects.len(),
+            Self::Project { .. } | Self::Key { .. } => 0,
         };
         THING + long
     }

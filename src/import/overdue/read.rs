@@ -41,6 +41,8 @@ pub struct Reading {
     name: String,
     file: File,
     things: Things,
+    /// The checksum in its end: another file that took its place meanwhile has another.
+    sum: String,
 }
 
 impl Reading {
@@ -54,9 +56,9 @@ impl Reading {
         let read = pass(&mut file, &mut |done, total| tell(Progress { logs: false, done, total }), &mut |item| {
             things.take(item).map(ControlFlow::Continue)
         });
-        let head = read.and_then(|head| things.end().map(|()| head)).map_err(|problem| format!("{name}: {problem}"))?;
+        let (head, sum) = read.and_then(|read| things.end().map(|()| read)).map_err(|problem| format!("{name}: {problem}"))?;
         things.imported.newest = Some(Moment::from_micros(head.at));
-        Ok(Self { name, file, things })
+        Ok(Self { name, file, things, sum: sum.unwrap_or_default() })
     }
 
     /// What there is, but for logs.
@@ -79,7 +81,10 @@ impl Reading {
             };
             Ok(entry.map_or(ControlFlow::Continue(()), &mut *take))
         });
-        read.map(drop).map_err(|problem| format!("{}: {problem}", self.name))
+        match read {
+            Ok((_, Some(sum))) if sum != self.sum => Err(format!("{}: it was written anew while it was read", self.name)),
+            read => read.map(drop).map_err(|problem| format!("{}: {problem}", self.name)),
+        }
     }
 
     /// All of it but the logs, and what becomes of it.
@@ -198,6 +203,9 @@ impl Things {
             Staged::User { user, .. } => {
                 if self.chosen.is_empty() {
                     self.tally.carried(What::Users, 1);
+                    if user.owner {
+                        self.tally.note(What::Users, None, format!("{:?} may do everything", user.name.as_str()));
+                    }
                     self.imported.users.push(*user);
                 } else {
                     self.tally.dropped(What::Users, 1, "they come along with all projects together");
@@ -254,7 +262,7 @@ fn pass(
     file: &mut File,
     tell: &mut dyn FnMut(u64, u64),
     take: &mut dyn FnMut(Item) -> Result<ControlFlow<()>, String>,
-) -> Result<HeadRow, String> {
+) -> Result<(HeadRow, Option<String>), String> {
     let total = file.metadata().map_err(|error| error.to_string())?.len();
     file.rewind().map_err(|error| error.to_string())?;
     let mut lines = Lines { reader: BufReader::with_capacity(BUFFER, file), hash: Sha256::new(), number: 0, done: 0, line: Vec::new() };
@@ -292,17 +300,17 @@ fn pass(
         if let Some((number, ping)) = waiting.take()
             && take(Item::Ping(ping)).map_err(|problem| format!("line {number}: {problem}"))?.is_break()
         {
-            return Ok(head);
+            return Ok((head, None));
         }
         if let Some(end) = end {
-            return lines.ended(&end).map(|()| head);
+            return lines.ended(&end).map(|()| (head, Some(end.sha256)));
         }
         waiting = match item.transpose().map_err(|problem| lines.told(&problem))? {
             Some(Item::Ping(ping)) => Some((lines.number, ping)),
             Some(item) => {
                 let flow = take(item).map_err(|problem| lines.told(&problem))?;
                 if flow.is_break() {
-                    return Ok(head);
+                    return Ok((head, None));
                 }
                 None
             }

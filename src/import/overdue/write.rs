@@ -72,7 +72,8 @@ impl From<StoreError> for ExportError {
 pub fn write(handle: &Handle, project: Option<ProjectId>, logs: bool, out: impl Write) -> Result<(), ExportError> {
     let mut lines = Lines::new(out);
     lines.put(&HeadRow { overdue: FORMAT, release: env!("CARGO_PKG_VERSION").into(), at: handle.now().micros() })?;
-    if let Some(signing) = handle.badge_secret() {
+    // It signs for all projects.
+    if let Some(signing) = handle.badge_secret().filter(|_| project.is_none()) {
         lines.put(&OtherRow::Signing(text(&signing.0)))?;
     }
     let mut exporter = Exporter { handle, logs, lines, next: 1, secrets: Vec::new() };

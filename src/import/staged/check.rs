@@ -181,6 +181,8 @@ impl StagedCheckRow {
         };
         let moment = Moment::from_micros;
         let (telling, behind) = self.telling.telling().ok_or("telling")?;
+        // It is counted on.
+        i64::try_from(self.n_pings).map_err(|_| "n_pings")?;
         let state = CheckState {
             status: status(&self.status).map_err(|_| "status")?,
             changed: moment(self.changed),

@@ -15,12 +15,12 @@ use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::imported::{ImportedChannel, ImportedKey, ImportedProject, ImportedSecret, ImportedSettings, ImportedWindow};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Access, ChannelName, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
+use crate::domain::project::{Access, ChannelName, Key, KeyHash, KeyLabel, KeyUse, PingKey, ProjectName, Secret};
 use crate::domain::schedule::Schedule;
 use crate::domain::staged::Staged;
 use crate::domain::text::{Name, Tags};
 use crate::domain::timezone::Timezone;
-use crate::domain::window::WindowTimes;
+use crate::domain::window::{Window, WindowTimes};
 
 /// A thing that is imported. No `Debug`: some are secrets.
 #[derive(Serialize, Deserialize)]
@@ -98,6 +98,9 @@ pub enum SecretRow {
     Hashed(String, u8, String),
 }
 
+/// Bytes of the segment that names a project in badge URLs; another server's may have 150 characters.
+const MOST_BADGE_KEY: usize = 600;
+
 /// When a window is open.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -149,10 +152,20 @@ impl From<&WindowTimes> for TimesRow {
 impl TimesRow {
     fn times(self) -> Result<WindowTimes, String> {
         Ok(match self {
-            Self::Once { from, to } => WindowTimes::Once { from: Moment::from_micros(from), to: Moment::from_micros(to) },
+            Self::Once { from, to } => {
+                let (from, to) = (Moment::from_micros(from), Moment::from_micros(to));
+                let longest = from.plus_secs(Window::MOST_MINUTES_ONCE.cast_signed() * 60);
+                if to <= from || to > longest {
+                    return Err("a window does not end after it begins, or more than 366 days later".into());
+                }
+                WindowTimes::Once { from, to }
+            }
             Self::Recurring { schedule, tz, minutes } => {
                 let schedule = Schedule::parse(&schedule).map_err(|error| format!("the schedule of a window: {error}"))?;
                 let tz = Timezone::parse(&tz).map_err(|error| format!("the tz of a window: {error}"))?;
+                if !(1..=Window::MOST_MINUTES).contains(&minutes.into()) {
+                    return Err(format!("a window is open for {minutes} minutes: it may be for 1 to {}", Window::MOST_MINUTES));
+                }
                 WindowTimes::Recurring { schedule: Arc::new(schedule), tz, minutes }
             }
         })
@@ -232,6 +245,9 @@ impl StagedRow {
         let source = |text: Option<String>| super::source(text.as_deref());
         Ok(match self {
             Self::Project { id, uuid, name, badge_key, old_badge, check_limit, ping_log_limit } => {
+                if badge_key.is_empty() || badge_key.len() > MOST_BADGE_KEY || badge_key.contains('/') {
+                    return Err(format!("a badge key has 1 to {MOST_BADGE_KEY} bytes, none of them a slash"));
+                }
                 let project = ImportedProject {
                     uuid,
                     name: ProjectName::parse(&name)?,
@@ -249,7 +265,7 @@ impl StagedRow {
             Self::Key { id, project, secret, hint, label, created, used, managed } => {
                 let key = ImportedKey {
                     secret: secret.secret()?,
-                    hint: hint.into(),
+                    hint: hint.chars().take(Key::HINT_LENGTH).collect::<String>().into(),
                     label: KeyLabel::parse(&label)?,
                     created: created.map(Moment::from_micros),
                     used: used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),

@@ -37,17 +37,21 @@ pub(super) fn wrong(problem: &str) -> StageRefusal {
     StageRefusal::Wrong(problem.into())
 }
 
-/// Projects here whose place others take, by UUID, with the numbers of the import that brought them.
-pub(super) struct Replaced(BTreeMap<Uuid, (ProjectId, Range<u64>)>);
+/// Projects here whose place others take, with the numbers of the import that brought them.
+#[derive(Default)]
+pub(super) struct Replaced {
+    by_uuid: HashMap<Uuid, ProjectId>,
+    numbers: BTreeMap<ProjectId, Range<u64>>,
+}
 
 impl Replaced {
     /// Whether this thing of a project goes: keys and channels that were made here stay, checks go all.
     pub(super) fn goes(&self, project: ProjectId, number: u64) -> bool {
-        self.0.values().any(|(id, numbers)| *id == project && numbers.contains(&number))
+        self.numbers.get(&project).is_some_and(|numbers| numbers.contains(&number))
     }
 
     pub(super) fn has(&self, project: ProjectId) -> bool {
-        self.0.values().any(|(id, _)| *id == project)
+        self.numbers.contains_key(&project)
     }
 }
 
@@ -62,11 +66,13 @@ impl WorkingState {
         let sorted = Sorted::new(&staging)?;
         let replaced = self.replaced(&sorted)?;
         let lost = self.done_here(&replaced, !*replace)?;
+        let going = replaced.numbers.keys().filter_map(|id| self.state.project(*id)).map(|project_state| project_state.checks.len() as u64);
+        self.expect_few(going.sum())?;
         let (adopted, numbers) = self.adopted(&sorted, secrets)?;
         self.expect_free(&sorted, &replaced, &numbers)?;
         self.expect_room_for_windows(&sorted, &replaced)?;
         let checks = self.checks_to_be(&sorted, &staging, &replaced, now)?;
-        let users = self.users_to_be(&sorted)?;
+        let users = self.users_to_be(&sorted, now)?;
         let channels = sorted.channels.iter().map(|(id, project, channel)| self.channel_to_be(*id, *project, channel, &replaced, now));
         let channels = channels.collect::<Result<Vec<_>, StageRefusal>>()?;
         // From here on nothing is refused.
@@ -78,10 +84,10 @@ impl WorkingState {
             self.change(Change::BadgeSecret(signing));
         }
         let here =
-            |(staged, project): &(ProjectId, &ImportedProject)| (*staged, replaced.0.get(&project.uuid).map_or(*staged, |(id, _)| *id));
+            |(staged, project): &(ProjectId, &ImportedProject)| (*staged, replaced.by_uuid.get(&project.uuid).copied().unwrap_or(*staged));
         let targets: HashMap<_, _> = sorted.projects.iter().map(here).collect();
         let target = |staged: ProjectId| targets.get(&staged).copied().unwrap_or(staged);
-        for (id, numbers) in replaced.0.values() {
+        for (id, numbers) in &replaced.numbers {
             self.remove_imported(*id, numbers, now);
         }
         for (id, project) in &sorted.projects {
@@ -109,12 +115,13 @@ impl WorkingState {
         for (id, source) in sorted.managed() {
             self.change(Change::Managed(id, Some(source.clone())));
         }
+        let brought = sorted.projects.iter().map(|(id, project)| (project.uuid, target(*id))).collect();
         for (user, imported) in users {
-            self.grant_imported(user, imported);
+            self.grant_imported(user, imported, &brought);
         }
-        let leaves = !replaced.0.is_empty();
+        let leaves = !replaced.numbers.is_empty();
         self.change(Change::Staging(StagingChange::Gone { import, leaves }, now));
-        Ok(Outcome::Stage(StageOutcome::Finished { replaced: replaced.0.len(), lost }))
+        Ok(Outcome::Stage(StageOutcome::Finished { replaced: replaced.numbers.len(), lost }))
     }
 
     /// The secrets of old servers that are known then, and the numbers of those that come along, as far as keys need them.
@@ -139,7 +146,7 @@ impl WorkingState {
         let mut counts: HashMap<ProjectId, usize> = HashMap::new();
         sorted.windows.iter().for_each(|(_, project, _)| *counts.entry(*project).or_default() += 1);
         for (staged, project) in &sorted.projects {
-            let here = replaced.0.get(&project.uuid).and_then(|(id, _)| self.state.project(*id)).map_or(0, |project_state| {
+            let here = replaced.by_uuid.get(&project.uuid).and_then(|id| self.state.project(*id)).map_or(0, |project_state| {
                 project_state.windows.keys().filter(|window| !replaced.goes(project_state.project.id, window.0)).count()
             });
             if counts.get(staged).is_some_and(|count| count + here > MOST_WINDOWS) {
@@ -152,11 +159,14 @@ impl WorkingState {
     fn replaced(&self, sorted: &Sorted<'_>) -> Result<Replaced, StageRefusal> {
         let here: HashMap<Uuid, &Arc<Project>> =
             self.state.projects().map(|project_state| (project_state.project.uuid, &project_state.project)).collect();
-        let (mut replaced, mut taken) = (BTreeMap::new(), Taken::default());
+        let (mut replaced, mut taken) = (Replaced::default(), Taken::default());
         for (_, project) in &sorted.projects {
             let Some(there) = here.get(&project.uuid) else { continue };
             match &there.import {
-                Some(import) => drop(replaced.insert(project.uuid, (there.id, import.numbers.clone()))),
+                Some(import) => {
+                    replaced.by_uuid.insert(project.uuid, there.id);
+                    replaced.numbers.insert(there.id, import.numbers.clone());
+                }
                 None => taken.tell(|| {
                     format!(
                         "the project {:?} has the UUID of the project {:?} here, which was made here; delete that one first",
@@ -166,14 +176,14 @@ impl WorkingState {
                 }),
             }
         }
-        if taken.0.is_empty() { Ok(Replaced(replaced)) } else { Err(StageRefusal::Taken(taken.0)) }
+        if taken.0.is_empty() { Ok(replaced) } else { Err(StageRefusal::Taken(taken.0)) }
     }
 
     /// What somebody has done here that would go; refuses that if it `stays`.
     fn done_here(&self, replaced: &Replaced, stays: bool) -> Result<Lost, StageRefusal> {
         let mut names = Vec::new();
         let mut done = Lost::default();
-        for (id, _) in replaced.0.values() {
+        for id in replaced.numbers.keys() {
             for check in self.state.checks_of(*id).filter(|check| !check.state.untouched) {
                 done.checks += 1;
                 done.pings += check.state.n_pings.saturating_sub(check.state.brought);
@@ -249,7 +259,7 @@ impl WorkingState {
         let health = ChannelHealth { disabled: past(&imported.health.disabled), failing: past(&imported.health.failing) };
         let (uuid, name, operator) = (imported.uuid, imported.name.clone(), imported.operator);
         let channel = Channel { id, uuid, project, name, settings, operator, health };
-        let of_replaced = replaced.0.values().filter_map(|(id, _)| self.state.project(*id));
+        let of_replaced = replaced.numbers.keys().filter_map(|id| self.state.project(*id));
         let before = of_replaced.flat_map(|project_state| project_state.channels.values()).find(|before| before.uuid == imported.uuid);
         let completed = before.filter(|before| kind == Some(before.settings.kind().name) && before.settings.lacks().is_none());
         Ok(match completed {
@@ -261,7 +271,7 @@ impl WorkingState {
     }
 
     /// Users that are there already stay as they are, and may see the projects.
-    fn users_to_be<'a>(&self, sorted: &Sorted<'a>) -> Result<Vec<(User, &'a ImportedUser)>, StageRefusal> {
+    fn users_to_be<'a>(&self, sorted: &Sorted<'a>, now: Moment) -> Result<Vec<(User, &'a ImportedUser)>, StageRefusal> {
         let new = |imported: &ImportedUser| self.state.users.by_name(&imported.name).is_none();
         if self.state.users.len() + sorted.users.iter().filter(|(.., user)| new(user)).count() > MOST_USERS {
             return Err(StageRefusal::TooLarge);
@@ -277,7 +287,7 @@ impl WorkingState {
                     second: imported.second.clone(),
                     grant: if imported.owner { Grant::Owner } else { Grant::Projects(Projects::default()) },
                     taste: imported.taste.clone(),
-                    created: imported.created,
+                    created: imported.created.min(now),
                     disabled: imported.disabled,
                 },
             };
@@ -286,12 +296,12 @@ impl WorkingState {
         Ok(sorted.users.iter().map(user).collect())
     }
 
-    fn grant_imported(&mut self, user: User, imported: &ImportedUser) {
-        let by_uuid = |uuid: Uuid| self.state.projects().map(|project_state| &project_state.project).find(|project| project.uuid == uuid);
+    /// `brought`: the projects that came with the import, for others of which it may not speak.
+    fn grant_imported(&mut self, user: User, imported: &ImportedUser, brought: &HashMap<Uuid, ProjectId>) {
         let grant = match &user.grant {
             Grant::Owner => Grant::Owner,
             Grant::Projects(projects) => {
-                let more = imported.projects.iter().filter_map(|(uuid, membership)| Some((by_uuid(*uuid)?.id, *membership)));
+                let more = imported.projects.iter().filter_map(|(uuid, membership)| Some((*brought.get(uuid)?, *membership)));
                 Grant::Projects(Projects::new(projects.iter().chain(more)))
             }
         };
