@@ -27,6 +27,8 @@ use crate::random::Random;
 const HELD_BYTES: usize = 12 << 20;
 /// About how many bytes a ping takes without its body.
 const PING_BYTES: usize = 192;
+/// Pings that go in one request. They are few, since many requests follow each other at once, and the pings of others wait for each.
+const PINGS_AT_ONCE: usize = 64;
 /// Bytes of bodies that go in one request, unless one body is longer.
 const BODY_BYTES: usize = 256 << 10;
 /// Bytes of things that go in one request: in JSON each may take six, and a request has 2 MiB.
@@ -142,7 +144,7 @@ impl Handover {
         pings.sort_unstable_by_key(|ping| (ping.check, ping.n));
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for ping in pings {
-            if rows.len() >= MOST_ENTRIES || bytes > 0 && bytes + ping.body.len() > BODY_BYTES {
+            if rows.len() >= PINGS_AT_ONCE || bytes > 0 && bytes + ping.body.len() > BODY_BYTES {
                 self.send_rows(std::mem::take(&mut rows))?;
                 bytes = 0;
             }
