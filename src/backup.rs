@@ -5,7 +5,6 @@
 
 mod file;
 mod intervals;
-mod pace;
 mod stream;
 
 use std::fmt;
@@ -15,15 +14,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::engine::Handle;
+use crate::engine::{Beside, Handle, Pace};
 use crate::random::Random;
 use crate::store::{Findings, Inspection, Restoration, StoreError};
 pub use file::{BackupFile, open, read};
 pub use intervals::{Intervals, Keeper, Newest};
-pub use pace::{Beside, Pace};
 use stream::{Reader, Writer};
 
-/// How long a backup may take, without its rests. Pages that are freed meanwhile are not used again, so the file grows: see [limits](crate::docs::limits).
+/// How long a backup may take, without its rests. Pages that are freed meanwhile are not used again, so the file grows: see
+/// [limits](crate::docs::limits).
 const MOST_TIME: Duration = Duration::from_secs(3600);
 /// Bytes of a piece of a stream.
 const PIECE_BYTES: usize = 128 << 10;
@@ -114,7 +113,7 @@ pub fn stream_of<E: Send + 'static>(
     write: impl FnOnce(&mut dyn Write) -> Result<(), E> + Send + 'static,
 ) -> io::Result<Receiver<Result<Vec<u8>, E>>> {
     let (sender, receiver) = channel(MOST_PIECES);
-    std::thread::Builder::new().name("backup".into()).spawn(move || {
+    std::thread::Builder::new().name("stream".into()).spawn(move || {
         give_way();
         let mut out = Pieces { sender: &sender, piece: Vec::with_capacity(PIECE_BYTES) };
         if let Err(error) = write(&mut out) {

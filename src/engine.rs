@@ -10,6 +10,7 @@ mod feed;
 mod housekeeping;
 mod keys;
 mod load;
+mod pace;
 pub mod plan;
 mod query;
 mod queue;
@@ -49,6 +50,7 @@ use watch::Doing;
 
 pub use feed::{Noted, Watch};
 pub use housekeeping::Thresholds;
+pub use pace::{Beside, Pace};
 pub use replies::ReplyInbox;
 pub use trial::{Trial, Tried};
 pub use writer::{Ended, Writer};

@@ -51,7 +51,7 @@ pub enum AskError {
     Socket(PathBuf, io::Error),
     /// The database cannot be opened.
     Store(StoreError),
-    /// There is no backup, or nowhere to write it.
+    /// There is no backup, or nowhere to write that or an export.
     Backup(BackupError),
     /// No thread can be started, or it died.
     Thread,

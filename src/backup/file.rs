@@ -5,7 +5,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{BackupError, Pace, beside, count};
+use super::{BackupError, beside, count};
+use crate::engine::Pace;
 
 /// What a compressed file begins with (RFC 8878, section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

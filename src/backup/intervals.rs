@@ -11,9 +11,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::{BackupError, BackupFile, Beside, Pace, give_way, write};
+use super::{BackupError, BackupFile, give_way, write};
 use crate::domain::moment::Moment;
-use crate::engine::Handle;
+use crate::engine::{Beside, Handle, Pace};
 
 /// How the time of a backup stands in its name, in UTC: names sort as they were made.
 const TIME: &str = "%Y%m%dT%H%M%SZ";

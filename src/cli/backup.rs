@@ -9,7 +9,8 @@ use clap::Args;
 use super::shared::{Json, number};
 use super::{Failure, table};
 use crate::admin;
-use crate::backup::{self, About, BackupError, BackupFile, Beside, Intervals, Pace};
+use crate::backup::{self, About, BackupError, BackupFile, Intervals};
+use crate::engine::{Beside, Pace};
 use crate::random::Random;
 use crate::store::{FILE_NAME, Findings, Inspection, Medium, Progress, Store, StoreError, TableSize};
 

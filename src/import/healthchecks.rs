@@ -291,8 +291,7 @@ impl<'a> Healthchecks<'a> {
                 }
                 imported.newest = imported.newest.max(state.last_ping).max(state.run.map(|run| run.start));
                 if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
-                    let names = [check.settings.name.as_str(), check.settings.slug.as_str()];
-                    let name = names.into_iter().find(|name| !name.is_empty()).map_or_else(|| check.uuid.to_string(), str::to_owned);
+                    let name = check.settings.called(check.uuid);
                     late.push(LateRow { project: project.name.as_str().to_owned(), name });
                 }
             }

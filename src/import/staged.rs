@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::CheckId;
 use crate::domain::moment::Moment;
-use crate::domain::ping::{Kind, Method, Origin, Scheme};
+use crate::domain::ping::{Kind, Method, Origin, Scheme, kept_ua};
 use crate::domain::staged::{StagedFlip, StagedPing};
 use crate::domain::status::Status;
 use crate::domain::wanted::Source;
@@ -92,7 +92,7 @@ impl StagedPingRow {
         let scheme = schemes.into_iter().find(|scheme| scheme.name() == self.scheme).ok_or("no such scheme")?;
         let method = Method::ALL.into_iter().find(|method| method.name() == self.method).ok_or("no such method")?;
         let body = STANDARD.decode(self.body).map_err(|_| "a body is no base64")?.into();
-        let origin = Origin { scheme, method, remote_addr: self.addr, ua: self.ua.into() };
+        let origin = Origin { scheme, method, remote_addr: self.addr, ua: kept_ua(&self.ua) };
         let (check, at) = (CheckId(self.check), Moment::from_micros(self.at));
         Ok(StagedPing { check, n: self.n, at, kind, origin, rid: self.rid, exit: self.exit, body })
     }

@@ -15,7 +15,8 @@ async fn step(handle: &Handle, command: StageCommand) -> Result<Outcome, ManageE
 /// Begins one of so many things, some of them checks.
 ///
 /// # Errors
-/// When as many are under way as may be, it is too large, it has more checks than a server that runs takes at once, or the writer does not answer.
+/// When as many are under way as may be, it is too large, it has more checks than a server that runs takes at once, or the writer does not
+/// answer.
 pub async fn begin(handle: &Handle, ids: u64, checks: u64) -> Result<ImportId, ManageError> {
     match step(handle, StageCommand::Begin { ids, checks }).await? {
         Outcome::Stage(StageOutcome::Begun(import)) => Ok(import),

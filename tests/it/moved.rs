@@ -24,13 +24,14 @@ use overdue::domain::text::{Failures, Name, Slug, Tags};
 use overdue::domain::timezone::Timezone;
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
 use overdue::domain::user::taste::{ListTaste, Order, Taste, Theme};
-use overdue::domain::user::{Membership, UserName};
+use overdue::domain::user::{Grant, Membership, UserName};
 use overdue::domain::wanted::Source;
 use overdue::domain::window::WindowTimes;
 use overdue::engine::Handle;
 use overdue::engine::command::stage::{Ending, StageCommand, StageOutcome};
 use overdue::engine::command::{Command, Outcome, Refusal};
 use overdue::import::overdue::{Reading, write};
+use overdue::import::staged::StagedRow;
 use overdue::import::{Chosen, Entry, numbering};
 use overdue::password;
 use serde_json::{Value, json};
@@ -513,4 +514,93 @@ async fn what_makes_no_sense_leaves_nothing() {
     import(&other.handle, &lines).await.unwrap();
     one.stop().await;
     other.stop().await;
+}
+
+/// Lines with one of them changed, which is of this kind, and an end that fits.
+fn with_changed(lines: &str, kind: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut all: Vec<_> = lines.lines().map(str::to_owned).collect();
+    all.pop();
+    let line = all.iter_mut().find(|line| line.starts_with(&format!("{{\"{kind}\""))).unwrap();
+    let mut value: Value = serde_json::from_str(line).unwrap();
+    change(&mut value[kind]);
+    *line = value.to_string();
+    ended(&all.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn what_no_server_would_have_written_is_refused() {
+    let server = full().await;
+    let lines = exported(&server.handle, false);
+    type Alter = fn(&mut Value);
+    let refusals: [(&str, Alter, &str); 5] = [
+        ("check", |row| row["check"]["n_pings"] = u64::MAX.into(), "the n_pings of a check"),
+        ("window", |row| row["times"] = json!({ "once": { "from": 2, "to": 2 } }), "does not end after it begins"),
+        ("window", |row| row["times"] = json!({ "once": { "from": 0, "to": 40_000_000_000_000_u64 } }), "366 days"),
+        ("window", |row| row["times"] = json!({ "recurring": { "schedule": "* * * * *", "tz": "UTC", "minutes": 20_000 } }), "1 to 10080"),
+        ("project", |row| row["badge_key"] = "a/b".into(), "none of them a slash"),
+    ];
+    for (kind, alter, part) in refusals {
+        let refused = read(&server.handle, with_changed(&lines, kind, alter).as_bytes(), &[]).unwrap_err();
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    assert!(read(&server.handle, with_changed(&lines, "window", |_| {}).as_bytes(), &[]).is_ok());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_anew_between_two_readings_is_noticed() {
+    let server = full().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.jsonl");
+    std::fs::write(&path, exported(&server.handle, true)).unwrap();
+    let mut reading = Reading::begin(&path, &[], server.handle.random(), &mut |_| {}).unwrap();
+    std::fs::write(&path, exported(&server.handle, false)).unwrap();
+    let refused = reading.logs(&mut |_| {}, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(refused.contains("it was written anew while it was read"), "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
+    let one = full().await;
+    let lines = exported(&one.handle, false);
+    let other = Server::start().await;
+    let (mut imported, _) = read(&other.handle, lines.as_bytes(), &[]).unwrap();
+    imported.projects.retain(|project| project.uuid == Uuid::from_u128(500));
+    let member = imported.users.iter_mut().find(|user| !user.owner).unwrap();
+    member.projects.retain(|(uuid, _)| *uuid == Uuid::from_u128(500));
+    let (name, brought) = (member.name.clone(), member.projects.len());
+    let main = other.handle.state().project(other.main.id).unwrap().project.uuid;
+    member.projects.push((main, Membership::Member));
+    bring(&other.handle, imported, Vec::new()).await.unwrap();
+    let state = other.handle.state();
+    let grant = state.users.by_name(&name).unwrap().grant.clone();
+    drop(state);
+    assert_eq!(grant.in_project(other.main.id), None);
+    let Grant::Projects(granted) = grant else { panic!("it may do everything") };
+    assert_eq!((granted.iter().count(), brought), (1, 1));
+    // Nor does it take away what signs badges for all.
+    let project = one.handle.state().projects().next().unwrap().project.id;
+    let mut alone = Vec::new();
+    write(&one.handle, Some(project), false, &mut alone).unwrap();
+    assert!(lines.contains("{\"signing\"") && !String::from_utf8(alone).unwrap().contains("{\"signing\""));
+    one.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn things_are_no_longer_as_rows_than_a_request_has_room_for() {
+    let server = full().await;
+    let (mut imported, _) = read(&server.handle, exported(&server.handle, false).as_bytes(), &[]).unwrap();
+    let many: Box<[Uuid]> = (0..1_000).map(|_| server.handle.random().uuid()).collect();
+    imported.projects[0].checks[0].channels = many.clone();
+    imported.projects[0].checks[1].parents = many.clone();
+    imported.users[0].projects = many.iter().map(|uuid| (*uuid, Membership::ReadOnly)).collect();
+    for thing in numbering::staged(imported, 1, server.handle.random()) {
+        let bytes = thing.bytes();
+        let row = serde_json::to_string(&StagedRow::from(thing)).unwrap();
+        // As many bytes go in one request as an eighth of what it may have.
+        assert!(row.len() <= bytes * 6, "{} bytes are counted as {bytes}: {:.100}", row.len(), row);
+    }
+    server.stop().await;
 }

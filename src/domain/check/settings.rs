@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::domain::ids::ChannelId;
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::parents::Parents;
@@ -88,6 +90,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What people call a check with these settings: its name, or its slug, or its UUID.
+    pub fn called(&self, uuid: Uuid) -> String {
+        let names = [self.name.as_str(), self.slug.as_str()];
+        names.into_iter().find(|name| !name.is_empty()).map_or_else(|| uuid.to_string(), str::to_owned)
+    }
+
     /// When it is expected, in words: `every 5 minutes`, `every day at 03:30`.
     pub fn in_words(&self) -> String {
         let period = || duration(Moment::from_secs(self.timeout.get()).micros());

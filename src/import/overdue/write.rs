@@ -1,7 +1,7 @@
 //! Everything that there is, written as lines while it is in use.
 //!
 //! Of each piece of the checks what is in memory is taken in one moment; their logs are read after it, up to the numbers that they had
-//! then. No look at the file lasts longer than some rows.
+//! then. No look at the file lasts longer than some rows, and while pings come it takes turns with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,8 +26,8 @@ use crate::domain::staged::{Staged, StagedFlip, StagedPing};
 use crate::domain::user::{Grant, User};
 use crate::domain::wanted::Source;
 use crate::domain::window::Window;
-use crate::engine::Handle;
 use crate::engine::state::State;
+use crate::engine::{Beside, Handle, Pace};
 use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow, text};
 use crate::store::StoreError;
 
@@ -76,7 +76,8 @@ pub fn write(handle: &Handle, project: Option<ProjectId>, logs: bool, out: impl 
     if let Some(signing) = handle.badge_secret().filter(|_| project.is_none()) {
         lines.put(&OtherRow::Signing(text(&signing.0)))?;
     }
-    let mut exporter = Exporter { handle, logs, lines, next: 1, secrets: Vec::new() };
+    let pace = Pace::new(Beside::Server(handle));
+    let mut exporter = Exporter { handle, logs, lines, pace, next: 1, secrets: Vec::new() };
     let projects: Vec<_> = handle.state().projects().map(|project_state| project_state.project.id).collect();
     for id in projects.into_iter().filter(|id| project.is_none_or(|project| project == *id)) {
         exporter.project(id)?;
@@ -91,6 +92,7 @@ struct Exporter<'h, W> {
     handle: &'h Handle,
     logs: bool,
     lines: Lines<W>,
+    pace: Pace<'h>,
     /// The next number of a thing.
     next: u64,
     /// The numbers here of the secrets of other servers that have been written, in their places.
@@ -126,6 +128,7 @@ impl<W: Write> Exporter<'_, W> {
     }
 
     fn thing(&mut self, staged: Staged) -> Result<(), ExportError> {
+        self.pace.rest();
         self.lines.put(&StagedRow::from(staged))
     }
 
@@ -229,6 +232,7 @@ impl<W: Write> Exporter<'_, W> {
     }
 
     fn page(&mut self, check: CheckId, page: Vec<Flip>) -> Result<(), ExportError> {
+        self.pace.rest();
         let mut flips = page.into_iter().rev().map(|flip| OtherRow::Flip(StagedFlipRow::from(StagedFlip { check, flip })));
         flips.try_for_each(|flip| self.lines.put(&flip))
     }
@@ -245,6 +249,7 @@ impl<W: Write> Exporter<'_, W> {
                 let body = if ping.body_len == 0 { None } else { self.handle.body_at(check, ping.n, place)? };
                 (n, place) = (ping.n - 1, ping.previous);
                 self.ping(number, ping, &body.unwrap_or_default())?;
+                self.pace.rest();
             }
         }
         Ok(())

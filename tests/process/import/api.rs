@@ -21,7 +21,8 @@ fn proxy(to: SocketAddr) -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
             reader.read_line(&mut line).unwrap();
             // Nobody may listen any more.
             let _ = tell.send(line.trim_end().to_owned());
-            while line != "\r\n" {
+            // Up to the end of the head, or of the connection.
+            while line != "\r\n" && !line.is_empty() {
                 line.clear();
                 reader.read_line(&mut line).unwrap();
             }

@@ -12,7 +12,7 @@ use super::super::super::state::{Change, ProjectState, Staging, StagingChange};
 use super::super::WorkingState;
 use super::super::user::MOST_USERS;
 use super::super::window::MOST_WINDOWS;
-use super::free::{Taken, called, name_of, own};
+use super::free::{Taken, name_of, own};
 use super::sorted::Sorted;
 use crate::domain::adopted::{Adopted, ForeignSecret};
 use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Held, Telling};
@@ -188,7 +188,7 @@ impl WorkingState {
                 done.checks += 1;
                 done.pings += check.state.n_pings.saturating_sub(check.state.brought);
                 if names.len() < MOST_NAMED {
-                    names.push(format!("{:?} of {:?}", called(check), name_of(&self.state, *id)).into());
+                    names.push(format!("{:?} of {:?}", check.settings.called(check.uuid), name_of(&self.state, *id)).into());
                 }
             }
         }
@@ -259,9 +259,11 @@ impl WorkingState {
         let health = ChannelHealth { disabled: past(&imported.health.disabled), failing: past(&imported.health.failing) };
         let (uuid, name, operator) = (imported.uuid, imported.name.clone(), imported.operator);
         let channel = Channel { id, uuid, project, name, settings, operator, health };
-        let of_replaced = replaced.numbers.keys().filter_map(|id| self.state.project(*id));
-        let before = of_replaced.flat_map(|project_state| project_state.channels.values()).find(|before| before.uuid == imported.uuid);
-        let completed = before.filter(|before| kind == Some(before.settings.kind().name) && before.settings.lacks().is_none());
+        let completed = kind.and_then(|kind| {
+            let of_replaced = replaced.numbers.keys().filter_map(|id| self.state.project(*id));
+            let before = of_replaced.flat_map(|project_state| project_state.channels.values()).find(|before| before.uuid == imported.uuid);
+            before.filter(|before| kind == before.settings.kind().name && before.settings.lacks().is_none())
+        });
         Ok(match completed {
             Some(before) => {
                 Channel { settings: before.settings.clone(), operator: before.operator, health: before.health.clone(), ..channel }

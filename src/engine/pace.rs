@@ -1,12 +1,12 @@
-//! A backup takes turns with pings: it works for a moment and rests for longer, so that no ping waits for long.
+//! What takes long takes turns with pings: it works for a moment and rests for longer, so that no ping waits for long.
 //!
 //! A low priority is not enough. Whoever has it holds locks of the database as well, and is woken late while others wait for them; and a
 //! processor that is busy all the time has no room for what comes at once.
 
 use std::time::Duration;
 
+use super::Handle;
 use crate::clock::Clock;
-use crate::engine::Handle;
 
 /// Work from one rest to the next, unless a piece takes longer.
 const WORK: Duration = Duration::from_micros(250);
@@ -65,7 +65,7 @@ impl<'h> Pace<'h> {
     }
 
     /// For how long it has rested by now.
-    pub(super) fn rested(&self) -> Duration {
+    pub fn rested(&self) -> Duration {
         self.rested
     }
 
