@@ -1,5 +1,7 @@
 //! What one server exports as lines, another one that imports them has: every answer of the API is the same, and so is every line.
 
+mod simulated;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -34,6 +36,7 @@ use overdue::import::overdue::{Reading, write};
 use overdue::import::staged::StagedRow;
 use overdue::import::{Chosen, Entry, numbering};
 use overdue::password;
+use overdue::store::Medium;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -121,7 +124,11 @@ fn middle(lines: &str) -> Vec<&str> {
 
 /// A server without a project, on which the clock stands as on the other.
 async fn empty() -> Server {
-    let server = Server::start_storing(1_000_000).await;
+    empty_at(START).await
+}
+
+async fn empty_at(now: Moment) -> Server {
+    let server = Server::start_at(Medium::memory(), now).await;
     server.handle.call(Command::DeleteProject(server.main.id)).await.unwrap().unwrap();
     server
 }
@@ -318,10 +325,10 @@ async fn full() -> Server {
     server
 }
 
-/// Every answer of the API to readers of its two projects.
-async fn answers(server: &Server, keys: [&str; 3]) -> Vec<(String, u16, String)> {
+/// Every answer of the API to whoever has these keys.
+async fn answers(server: &Server, keys: &[&str]) -> Vec<(String, u16, String)> {
     let mut all = Vec::new();
-    for key in keys {
+    for &key in keys {
         let mut paths: Vec<String> =
             ["/api/v3/checks/", "/api/v3/channels/", "/api/v3/badges/", "/api/overdue/v1/channels", "/api/overdue/v1/windows"]
                 .map(Into::into)
@@ -359,7 +366,7 @@ fn same<T: PartialEq + std::fmt::Debug>(one: &[T], other: &[T]) {
 #[tokio::test]
 async fn another_server_has_everything() {
     let one = full().await;
-    let keys = [one.main.rw.as_str(), one.main.ro.as_str(), RW];
+    let keys = &[one.main.rw.as_str(), one.main.ro.as_str(), RW];
     // Before it is exported: a key notes its first use within the hour.
     let asked = answers(&one, keys).await;
     for part in ["/pings/5/body", "/alerting", "/b/2/", "/badges/", "overdue/v1/windows", "\"behind\""] {
@@ -573,9 +580,7 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
     let main = other.handle.state().project(other.main.id).unwrap().project.uuid;
     member.projects.push((main, Membership::Member));
     bring(&other.handle, imported, Vec::new()).await.unwrap();
-    let state = other.handle.state();
-    let grant = state.users.by_name(&name).unwrap().grant.clone();
-    drop(state);
+    let grant = { other.handle.state().users.by_name(&name).unwrap().grant.clone() };
     assert_eq!(grant.in_project(other.main.id), None);
     let Grant::Projects(granted) = grant else { panic!("it may do everything") };
     assert_eq!((granted.iter().count(), brought), (1, 1));

@@ -30,6 +30,8 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use overdue::domain::moment::Moment;
+
 use crate::support::disk::{Disk, Syncs};
 use world::{Tally, World};
 
@@ -56,6 +58,18 @@ fn simulate(seed: u64, disk: Disk) -> Result<Tally, String> {
     });
     let result = catch_unwind(run).unwrap_or_else(|_| Err("something panicked".to_owned()));
     result.map_err(|difference| format!("seed {seed}, step {at}: {difference}"))
+}
+
+/// The disk that a simulation leaves, and what time it is then.
+pub(crate) fn left_by(seed: u64) -> (Disk, Moment) {
+    let disk = Disk::default();
+    let run = || {
+        let mut world = World::new(seed, disk.clone())?;
+        (0..STEPS).try_for_each(|_| world.step())?;
+        world.leave()
+    };
+    let now = run().unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
+    (disk, now)
 }
 
 #[test]

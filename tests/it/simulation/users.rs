@@ -305,10 +305,17 @@ fn granted(grant: &Grant, known: &BTreeSet<u64>) -> Result<Option<BTreeMap<u64, 
     if projects.keys().all(|id| known.contains(id)) { Ok(Some(projects)) } else { Err(Refusal::NotFound) }
 }
 
+/// Of the form that hashes have, so that what is exported can be imported.
+const PASSWORDS: [&str; 3] = [
+    "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
+    "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$BBBBBBBBBBBBBBBBBBBBBA",
+    "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CCCCCCCCCCCCCCCCCCCCCA",
+];
+
 /// Some command about users; nothing is asked of what is, or once was, over.
 pub(crate) fn some_command(dice: &Dice, model: &Users, project: ProjectId) -> UserCommand {
     let hash = |dice: &Dice| KeyHash(dice.random().bytes());
-    let password = |dice: &Dice| PasswordHash::new(dice.pick(&["p", "q", "r"]));
+    let password = |dice: &Dice| PasswordHash::new(dice.pick(&PASSWORDS));
     let name = |dice: &Dice| UserName::parse(dice.pick(&["ann", "Ann", "bob", "eve", "EVE"])).unwrap();
     let taste = |dice: &Dice| Taste { theme: dice.pick(&[Theme::Dark, Theme::Light]), ..Taste::default() };
     let days = |dice: &Dice| dice.pick(&[1, 30, 400]) * 86_400;
@@ -334,7 +341,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Users, project: ProjectId) -> Us
     let user = UserId(some(model.users.keys().copied().collect()));
     let checked = |dice: &Dice| {
         let known = model.users.get(&user.0).and_then(|user| user.password.as_deref());
-        dice.maybe(70, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or("p")))
+        dice.maybe(70, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[0])))
     };
     let open = model.sessions.iter().filter(|(_, session)| session.expires > model.latest + 70 * 86_400 * SECOND);
     let open = SessionId(some(open.map(|(id, _)| *id).collect()));
@@ -376,7 +383,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Users, project: ProjectId) -> Us
         80..90 => {
             let user = model.sessions.get(&open.0).map(|session| session.user);
             let known = user.and_then(|user| model.users.get(&user)).and_then(|user| user.password.as_deref());
-            let checked = dice.maybe(50, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or("q")));
+            let checked = dice.maybe(50, |dice| PasswordHash::new(known.filter(|_| dice.chance(80)).unwrap_or(PASSWORDS[1])));
             UserCommand::TouchSession { session: open, address: [192, 0, 2, 9].into(), idle_secs: days(dice), checked }
         }
         90..96 => {

@@ -99,6 +99,8 @@ pub(crate) struct World {
     dice: Dice,
     disk: Disk,
     clock: Arc<ManualClock>,
+    /// The latest that it has shown.
+    latest: i64,
     thresholds: Thresholds,
     engine: Option<(Handle, Writer)>,
     model: Model,
@@ -156,7 +158,8 @@ impl World {
             ..Thresholds::default()
         };
         let (engine, followed, steps) = (None, Followed::default(), Steps::from(BEGINNING * SECOND));
-        let mut world = Self { dice, disk, clock, thresholds, engine, model, in_doubt, followed, steps, began: false, tally };
+        let latest = BEGINNING * SECOND;
+        let mut world = Self { dice, disk, clock, latest, thresholds, engine, model, in_doubt, followed, steps, began: false, tally };
         world.open()?;
         let mut plan = world.empty_plan();
         commands::witness(&world.dice).into_iter().for_each(|command| plan.add(command));
@@ -210,6 +213,12 @@ impl World {
         }
         self.engine = None;
         verify::pieces(&self.disk)
+    }
+
+    /// Stops, and gives the latest time that the clock has shown.
+    pub(crate) fn leave(mut self) -> Result<Moment, String> {
+        self.stop_and_start()?;
+        Ok(Moment::from_micros(self.latest))
     }
 
     /// Lets those who send do something, and sometimes the power go meanwhile.
@@ -279,6 +288,7 @@ impl World {
             }
         };
         let now = self.clock_micros() + micros;
+        self.latest = self.latest.max(now);
         if dice.chance(10) {
             self.clock.correct(Moment::from_micros(now));
         } else {

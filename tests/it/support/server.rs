@@ -87,20 +87,26 @@ impl Server {
 
     /// A server that speaks TLS, agreed on by this.
     pub async fn start_encrypted(tls: http::Tls, change: impl FnOnce(&mut http::Config)) -> Self {
-        Self::start_listening(Medium::memory(), 1_000_000, Some(Arc::new(tls)), change).await
+        Self::start_listening(Medium::memory(), START, 1_000_000, Some(Arc::new(tls)), change).await
+    }
+
+    /// A server whose clock shows this at first.
+    pub async fn start_at(medium: Medium, now: Moment) -> Self {
+        Self::start_listening(medium, now, 1_000_000, None, |_| {}).await
     }
 
     async fn start_engine(medium: Medium, ping_body_limit: usize, change: impl FnOnce(&mut http::Config)) -> Self {
-        Self::start_listening(medium, ping_body_limit, None, change).await
+        Self::start_listening(medium, START, ping_body_limit, None, change).await
     }
 
     async fn start_listening(
         medium: Medium,
+        now: Moment,
         ping_body_limit: usize,
         tls: Option<Arc<http::Tls>>,
         change: impl FnOnce(&mut http::Config),
     ) -> Self {
-        let clock = ManualClock::at(START);
+        let clock = ManualClock::at(now);
         let (handle, writer) = open(medium, &clock, |config| config.ping_body_limit = ping_body_limit).unwrap();
         let writer = std::thread::spawn(|| writer.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
