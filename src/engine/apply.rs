@@ -50,6 +50,8 @@ pub struct Effects {
     pub deliveries: Vec<Delivery>,
     /// Projects in which pings make no more checks from now on: nothing to write, but to tell.
     pub full: Vec<ProjectId>,
+    /// Projects that were imported or whose trial has ended: nothing to write, but to tell.
+    pub imported: Vec<ProjectId>,
 }
 
 impl Effects {

@@ -8,6 +8,7 @@ use super::state::State;
 use crate::domain::flip::{Cause, LoggedFlip};
 use crate::domain::ids::{FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
+use crate::domain::project::Project;
 use crate::domain::words::count;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
@@ -60,18 +61,28 @@ pub(super) fn full(state: &State, projects: &[ProjectId]) {
 /// Writes a line if projects are on trial: nobody is told of them, and whoever forgets that would never hear of a failure. Whether there are
 /// some.
 pub(super) fn trials(state: &State) -> bool {
-    let held = state.projects().filter(|project_state| project_state.project.is_held());
-    let mut names: Vec<_> = held.map(|held| format!("{:?}", held.project.name.as_str())).collect();
-    if names.is_empty() {
+    let held: Vec<_> = state.projects().map(|project_state| &*project_state.project).filter(|project| project.is_held()).collect();
+    if held.is_empty() {
         return false;
     }
-    let (number, verb) = (count(names.len(), "project"), if names.len() == 1 { "is" } else { "are" });
-    let more = names.len().saturating_sub(MOST_NAMED);
-    names.truncate(MOST_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    tracing::warn!(
-        "{number} {verb} on trial and nobody is told of failures there, until `overdue project release`: {}{more}",
-        names.join(", ")
-    );
+    let (number, verb) = (count(held.len(), "project"), if held.len() == 1 { "is" } else { "are" });
+    tracing::warn!("{number} {verb} on trial and nobody is told of failures there, until `overdue project release`: {}", named(&held));
     true
+}
+
+/// Writes a line if some of these, which were imported or whose trial has ended, tell from now on.
+pub(super) fn imported(state: &State, projects: &[ProjectId]) {
+    let projects = projects.iter().filter_map(|id| state.project(*id)).map(|project_state| &*project_state.project);
+    let live: Vec<_> = projects.filter(|project| !project.is_held()).collect();
+    if !live.is_empty() {
+        let (number, verb) = (count(live.len(), "imported project"), if live.len() == 1 { "tells" } else { "tell" });
+        tracing::info!("{number} {verb} of failures from now on: {}", named(&live));
+    }
+}
+
+/// The names of projects, the first of many.
+fn named(projects: &[&Project]) -> String {
+    let names: Vec<_> = projects.iter().take(MOST_NAMED).map(|project| format!("{:?}", project.name.as_str())).collect();
+    let more = projects.len() - names.len();
+    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }

@@ -367,7 +367,7 @@ impl Writer {
     fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
         report::measure(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_stamp);
-        let Effects { changes, flips, full, .. } = effects;
+        let Effects { changes, flips, full, imported, .. } = effects;
         self.recovery.acknowledged(self.memory.working.numbers);
         let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
         changes.iter().for_each(|change| published.apply(change));
@@ -377,6 +377,9 @@ impl Writer {
         }
         report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
         report::full(&self.memory.working.state, &full);
+        if self.memory.working.is_served {
+            report::imported(&self.memory.working.state, &imported);
+        }
         changes
     }
 

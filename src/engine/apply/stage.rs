@@ -159,6 +159,7 @@ impl WorkingState {
         let import = crate::domain::staged::ProjectImport { held: false, ..import };
         let project = Project { import: Some(import), ..Project::clone(project) };
         let released = self.put_project(project);
+        self.effects.imported.push(id);
         let is_held = |check: &&Check| matches!(check.state.telling, Telling::Due { held: Held::Trial, .. });
         let held: Vec<_> = self.state.checks_of(id).filter(is_held).map(|check| check.id).collect();
         for id in held {

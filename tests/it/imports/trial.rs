@@ -144,6 +144,9 @@ fn the_log_is_told_of_trials_once_a_day() {
     drop(alone);
     let mut engine = open(true);
     assert_eq!(engine::told("on trial", || idle(&mut engine)).len(), 1);
-    release(&mut engine).unwrap();
+    let told = engine::told("from now on", || drop(release(&mut engine).unwrap()));
+    assert!(told.len() == 1 && told[0].ends_with("1 imported project tells of failures from now on: \"Homelab\""), "{told:?}");
+    let told = engine::told("from now on", || assert_eq!(Source::new().import(&mut engine, LIVE), Ok(1)));
+    assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(lines(&mut engine, 26), <[&str; 0]>::default());
 }

@@ -92,6 +92,7 @@ impl WorkingState {
         }
         for (id, project) in &sorted.projects {
             let project = project_to_be(target(*id), project, staging.numbers.clone(), *mode, now);
+            self.effects.imported.push(project.id);
             self.put_project(project);
         }
         for (id, project, imported) in &sorted.keys {
