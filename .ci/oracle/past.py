@@ -49,6 +49,7 @@ class Past:
             self.channels()
         self.settings()
         self.backup()
+        self.mails()
         self.rows()
         self.states()
         self.office()
@@ -269,6 +270,23 @@ class Past:
         # The whole second: its fraction is left out by isoformat.
         with time_machine.travel((self.now - datetime.timedelta(hours=2)).replace(microsecond=0), tick=False):
             self.ask("GET", f"/ping/{self.uuids[BACKUP]}")
+
+    def mails(self):
+        """Pings by mail, which its process for mail logs by this method of the model, as they came."""
+        from hc.api.models import Check
+
+        self.check("Mailed", timeout=2 * DAY, tags="mail", filter_subject=True, success_kw="done", failure_kw="failed")
+        check = Check.objects.get(code=self.uuids["Mailed"])
+        mails = [
+            ("success", b"Subject: done\r\n\r\nAll volumes are fine.\r\n"),
+            ("fail", "Subject: failed ž\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nž\r\n".encode()),
+            ("ign", b"Subject: hello\r\n\r\n\xff\xfe"),
+            ("success", b"Subject: done\r\n\r\n" + b"x" * 20_000),
+        ]
+        for place, (action, message) in enumerate(mails):
+            with time_machine.travel(self.at(40 - 5 * place), tick=False):
+                peer = "192.0.2.9" if place % 2 else "2001:db8::9"
+                check.ping(peer, "email", "", f"Email from nas-{place}@example.org", message, action, None)
 
     def office(self):
         """A log that is longer than its limit but not pruned yet, old flips, and runs of which nothing is known but their ends."""
