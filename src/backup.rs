@@ -129,7 +129,7 @@ pub fn give_way() {
     // Elsewhere it would be the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
-        tracing::debug!("the thread of the backup goes as fast as all others: {error}");
+        tracing::debug!("a thread that should give way goes as fast as all others: {error}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, and full projects. And
-//! counts it for metrics.
+//! Tells the log what came of a batch: checks that have changed their status, by name and project, never by UUID, projects that are full and
+//! that were imported. And counts it for metrics.
 
 use tracing::Level;
 
@@ -13,7 +13,7 @@ use crate::domain::words::count;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
 
-/// Projects on trial that a line names.
+/// Projects that a line names.
 const MOST_NAMED: usize = 10;
 
 /// One for all servers of the process.

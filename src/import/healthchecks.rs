@@ -281,9 +281,12 @@ impl<'a> Healthchecks<'a> {
                 }
                 let state = &mut check.state;
                 state.changed = last.map_or(check.created, |flip| flip.at);
-                if state.status == Status::Down {
+                // What it had told, unless it died before.
+                if state.status == Status::Up && last.is_some_and(|flip| flip.from == Status::Down && !flip.is_told) {
+                    state.telling = Telling::Told;
+                } else if state.status == Status::Down {
                     state.telling = match last {
-                        // The old server died before it told. What a job has reported is told at once; who was silent gets a chance.
+                        // What a job has reported is told at once; who was silent gets a chance.
                         Some(LastFlip { is_told: false, cause: Cause::Fail, .. }) => Telling::Due { at: now, held: Held::Failures },
                         Some(LastFlip { is_told: false, .. }) => Telling::Due { at: now, held: Held::Away },
                         _ => Telling::Told,

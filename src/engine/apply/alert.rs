@@ -136,7 +136,8 @@ impl WorkingState {
         all.filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
     }
 
-    fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
+    /// Has all channels of a check told of an event at that moment, as its newest flip.
+    pub(super) fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
         let away = event == Event::Down && is_silent && self.was_away(check, at, now).is_some();
         for channel in self.state.audience(check, event).into_values() {

@@ -31,6 +31,8 @@ struct Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LastFlip {
     pub(super) at: Moment,
+    /// The status before it.
+    pub(super) from: Status,
     pub(super) cause: Cause,
     /// The old server has told it.
     pub(super) is_told: bool,
@@ -79,7 +81,7 @@ impl CheckLog {
         };
         let number = row.id("id")?;
         if self.newest.is_none_or(|(newest, last)| (newest.at, last) < (at, number)) {
-            self.newest = Some((LastFlip { at, cause, is_told }, number));
+            self.newest = Some((LastFlip { at, from, cause, is_told }, number));
         }
         if at < now.start_of_month(FLIP_MONTHS) {
             tally.dropped(What::Flips, 1, "older than two months and this one");

@@ -222,6 +222,7 @@ impl<W: Write> Exporter<'_, W> {
                 (_, Some(older)) => starts.push(std::mem::replace(&mut start, older)),
                 (page, None) => break page,
             }
+            self.pace.rest();
         };
         self.page(number, oldest)?;
         while let Some(start) = starts.pop() {

@@ -120,6 +120,22 @@ fn a_trial_becomes_live_by_another_import() {
 }
 
 #[test]
+fn a_recovery_that_was_not_told_where_it_came_from_is_told_once() {
+    let mut source = Source::new();
+    let state = &mut source.checks[0].state;
+    assert_eq!(state.status, Status::Up);
+    state.telling = Telling::Told;
+    let uuid = source.checks[0].uuid.as_u128();
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    source.import(&mut engine, LIVE).unwrap();
+    assert_eq!((told(&engine), found(&engine, uuid).state.telling), (vec![(uuid, Event::Up)], Telling::Quiet));
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    source.import(&mut engine, ImportMode::Trial).unwrap();
+    release(&mut engine).unwrap();
+    assert_eq!(told(&engine), []);
+}
+
+#[test]
 fn the_log_is_told_of_trials_once_a_day() {
     let disk = Disk::default();
     let mut engine = Engine::open(disk.medium(), Thresholds::default());

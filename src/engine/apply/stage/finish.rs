@@ -15,7 +15,7 @@ use super::super::window::MOST_WINDOWS;
 use super::free::{Taken, name_of, own};
 use super::sorted::Sorted;
 use crate::domain::adopted::{Adopted, ForeignSecret};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Held, Telling};
+use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Event, Held, Telling};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::{Check, Settings};
 use crate::domain::ids::{ChannelId, ProjectId, UserId};
@@ -110,8 +110,17 @@ impl WorkingState {
             self.change(Change::Window(Arc::new(Window { id: *id, uuid, project: target(*project), name, tags, times })));
         }
         for check in checks {
-            let check = Check { project: target(check.project), ..check };
+            let mut check = Check { project: target(check.project), ..check };
+            // That it was down was told where it came from; that it is up again was not.
+            let is_news = check.state.status == Status::Up && check.state.telling == Telling::Told;
+            if is_news {
+                check.state.telling = Telling::Quiet;
+            }
+            let news = is_news.then(|| check.clone());
             self.change(Change::Check(Box::new(check)));
+            if let Some(check) = news {
+                self.queue_all(&check, Event::Up, check.state.changed, now);
+            }
         }
         for (id, source) in sorted.managed() {
             self.change(Change::Managed(id, Some(source.clone())));

@@ -114,13 +114,13 @@ fn the_newest_flip_says_when_the_status_changed_and_whether_that_was_told() {
     let (mut log, mut tally) = (CheckLog::new(Uuid::nil(), 1, 100), Tally::default());
     assert_eq!(log.last_flip(), None);
     let at = |secs| Moment::from_secs(secs);
-    let last = |secs, is_told| LastFlip { at: at(secs), cause: Cause::Late, is_told };
+    let last = |secs, from, is_told| LastFlip { at: at(secs), from, cause: Cause::Late, is_told };
     for (row, carried, last) in [
-        (flip(1, "2024-05-31 23:59:59", true, "new", "up"), None, last(1_717_199_999, true)),
-        (flip(2, "2024-08-01 00:00:00", false, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, false)),
-        (flip(9, "2024-07-01 00:00:00", true, "down", "up"), Some(at(1_719_792_000)), last(1_722_470_400, false)),
-        (flip(3, "2024-08-01 00:00:00", true, "down", "up"), Some(at(1_722_470_400)), last(1_722_470_400, true)),
-        (flip(4, "2031-01-01 00:00:00", true, "up", "down"), Some(NOW), LastFlip { at: NOW, ..last(0, true) }),
+        (flip(1, "2024-05-31 23:59:59", true, "new", "up"), None, last(1_717_199_999, Status::New, true)),
+        (flip(2, "2024-08-01 00:00:00", false, "up", "down"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Up, false)),
+        (flip(9, "2024-07-01 00:00:00", true, "down", "up"), Some(at(1_719_792_000)), last(1_722_470_400, Status::Up, false)),
+        (flip(3, "2024-08-01 00:00:00", true, "down", "up"), Some(at(1_722_470_400)), last(1_722_470_400, Status::Down, true)),
+        (flip(4, "2031-01-01 00:00:00", true, "up", "down"), Some(NOW), LastFlip { at: NOW, ..last(0, Status::Up, true) }),
     ] {
         let read = log.flip(&row, NOW, &mut tally).unwrap();
         assert_eq!((read.as_ref().map(|flip| flip.flip.at), log.last_flip()), (carried, Some(last)));
