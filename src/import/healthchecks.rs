@@ -281,17 +281,7 @@ impl<'a> Healthchecks<'a> {
                 }
                 let state = &mut check.state;
                 state.changed = last.map_or(check.created, |flip| flip.at);
-                // What it had told, unless it died before.
-                if state.status == Status::Up && last.is_some_and(|flip| flip.from == Status::Down && !flip.is_told) {
-                    state.telling = Telling::Told;
-                } else if state.status == Status::Down {
-                    state.telling = match last {
-                        // What a job has reported is told at once; who was silent gets a chance.
-                        Some(LastFlip { is_told: false, cause: Cause::Fail, .. }) => Telling::Due { at: now, held: Held::Failures },
-                        Some(LastFlip { is_told: false, .. }) => Telling::Due { at: now, held: Held::Away },
-                        _ => Telling::Told,
-                    };
-                }
+                state.telling = telling(state.status, last, now);
                 imported.newest = imported.newest.max(state.last_ping).max(state.run.map(|run| run.start));
                 if state.deadline(&check.settings).is_some_and(|deadline| deadline <= now) {
                     let name = check.settings.called(check.uuid);
@@ -302,6 +292,19 @@ impl<'a> Healthchecks<'a> {
         let (serve_flags, advice) = environment::serve(&options.environment);
         let remarks = Remarks { newest: imported.newest, incomplete, late, serve_flags, advice };
         (imported, Report::new((source.name(), source.form().name()), tally, remarks))
+    }
+}
+
+/// What the old server had told of a check with this status and newest flip, and what is still to be told.
+fn telling(status: Status, last: Option<LastFlip>, now: Moment) -> Telling {
+    match (status, last.filter(|flip| !flip.is_told)) {
+        // That it was down is told, that it is up again is not.
+        (Status::Up, Some(LastFlip { from: Status::Down, .. })) => Telling::Told,
+        // What a job has reported is told at once; who was silent gets a chance.
+        (Status::Down, Some(LastFlip { cause: Cause::Fail, .. })) => Telling::Due { at: now, held: Held::Failures },
+        (Status::Down, Some(_)) => Telling::Due { at: now, held: Held::Away },
+        (Status::Down, None) => Telling::Told,
+        _ => Telling::Quiet,
     }
 }
 

@@ -214,8 +214,8 @@ impl Report {
     fn remarks(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.incomplete.is_empty() {
-            lines
-                .push(format!("{} without all settings, disabled unless given them here before:", count(self.incomplete.len(), "channel")));
+            let channels = count(self.incomplete.len(), "channel");
+            lines.push(format!("{channels} without all settings, disabled unless given them here before:"));
             lines.extend(self.incomplete.iter().map(|channel| {
                 let sets = channel.lacks.iter().map(|key| format!(" --set {key}=…"));
                 format!("  {} {:?}: overdue channel set {} --keep{}", channel.kind, channel.name, channel.uuid, sets.collect::<String>())

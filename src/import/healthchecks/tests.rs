@@ -58,3 +58,22 @@ fn logs_of_checks_that_do_not_come_are_counted() {
     );
     assert_eq!(made.log(&texts(Table::Ping, &[("id", "3")])).unwrap_err().to_string(), "api_ping 3: owner_id is missing");
 }
+
+#[test]
+fn what_the_old_server_had_not_told_is_still_to_be_told() {
+    let due = |held| Telling::Due { at: NOW, held };
+    let flip = |from, cause, is_told| Some(LastFlip { at: NOW, from, cause, is_told });
+    for (status, last, wanted) in [
+        (Status::Up, flip(Status::Down, Cause::Unknown, false), Telling::Told),
+        (Status::Up, flip(Status::Down, Cause::Unknown, true), Telling::Quiet),
+        (Status::Up, flip(Status::New, Cause::Unknown, false), Telling::Quiet),
+        (Status::Up, None, Telling::Quiet),
+        (Status::Down, flip(Status::Up, Cause::Fail, false), due(Held::Failures)),
+        (Status::Down, flip(Status::Up, Cause::Late, false), due(Held::Away)),
+        (Status::Down, flip(Status::Up, Cause::Fail, true), Telling::Told),
+        (Status::Down, None, Telling::Told),
+        (Status::Paused, flip(Status::Down, Cause::Unknown, false), Telling::Quiet),
+    ] {
+        assert_eq!(telling(status, last, NOW), wanted, "{status:?} after {last:?}");
+    }
+}

@@ -1,8 +1,9 @@
 //! The property behind all of it: whatever commands, failures and power cuts have made comes along, and once more is no more.
 
+use std::collections::BTreeMap;
+
 use overdue::domain::project::{KeyHash, KeyLabel, KeyUse, Secret};
 use overdue::engine::command::{Command, NewKey, Outcome};
-
 use serde_json::Value;
 
 use super::{answers, empty_at, exported, import, middle, same};
@@ -16,7 +17,7 @@ const SIMULATIONS: u64 = 8;
 #[derive(Default, Debug)]
 struct Seen {
     answers: usize,
-    kinds: std::collections::BTreeMap<String, usize>,
+    kinds: BTreeMap<String, usize>,
 }
 
 #[tokio::test]
