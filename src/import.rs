@@ -103,6 +103,12 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
+/// What is wrong with a piece of JSON, without the place within it, which people would take for one of the file.
+fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).to_owned()
+}
+
 /// Takes the rows of a source.
 trait Visit {
     /// Whether rows of this table are wanted.

@@ -53,15 +53,18 @@ fn write(message: &impl Serialize, more: bool) -> Result<Vec<u8>, serde_json::Er
 
 /// The message of a line and whether more lines belong to it, or what is wrong with it.
 pub(super) fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<(T, bool), String> {
-    // The version first: of another one nothing else is known.
+    let read = serde_json::from_slice::<Line<T>>(line);
+    if let Ok(Line { version: VERSION, more, message }) = read {
+        return Ok((message, more));
+    }
+    // Of another version nothing else is known.
     let AnyLine { version } = serde_json::from_slice(line).map_err(|error| format!("not a line of the admin protocol: {error}"))?;
     if version != VERSION {
         return Err(format!(
             "the other end speaks version {version} of the admin protocol, this one version {VERSION}: use the command and the server of one release"
         ));
     }
-    let Line { message, more, .. } =
-        serde_json::from_slice(line).map_err(|error| format!("not a message of the admin protocol: {error}"))?;
+    let Line { message, more, .. } = read.map_err(|error| format!("not a message of the admin protocol: {error}"))?;
     Ok((message, more))
 }
 

@@ -1,18 +1,20 @@
 //! Reads what `manage.py dumpdata` writes: one JSON array of objects, each with its model, its number and its fields.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Visit;
 use super::rows::{LONGEST_ROW, Row, Table, Value};
+use super::{Visit, problem};
+
+/// Bytes of the file that are held at first. Of a longer object as many as it has.
+const HELD: usize = 128 << 10;
 
 /// The models, by the names that they have there.
 const MODELS: [(&str, Table); 8] = [
@@ -34,90 +36,184 @@ const REFERENCES: [&str; 3] = ["owner", "project", "user"];
 /// # Errors
 /// When it cannot be read or is no such array; the message says where.
 pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String> {
-    let place = Rc::new(Place::default());
-    let mut json = serde_json::Deserializer::from_reader(BufReader::new(Counted { file, place: Rc::clone(&place) }));
-    let mut objects = Objects { visit, place: &place, stopped: false };
-    let read = json.deserialize_seq(&mut objects);
-    match read {
-        _ if objects.stopped => Ok(()),
-        Ok(()) => json.end().map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
+    let mut text = Text { file, held: Vec::new(), taken: 0, gone: 0 };
+    let mut rows = Rows { visit, names: Vec::new(), columns: Rc::default() };
+    text.expect(b'[')?;
+    if text.next()? == Some(b']') {
+        return text.end();
     }
-}
-
-/// How far the file was read, and where the object began that is being read.
-#[derive(Default)]
-struct Place {
-    read: Cell<u64>,
-    began: Cell<u64>,
-}
-
-/// Counts bytes, so that no object takes more memory than a row may have.
-struct Counted<F> {
-    file: F,
-    place: Rc<Place>,
-}
-
-impl<F: Read> Read for Counted<F> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.place.read.get() - self.place.began.get() > LONGEST_ROW as u64 {
-            return Err(io::Error::other(format!("an object of more than {} MiB", LONGEST_ROW >> 20)));
+    while text.object(&mut rows)?.is_continue() {
+        if text.next()? != Some(b',') {
+            return text.end();
         }
-        let read = self.file.read(buffer)?;
-        self.place.read.set(self.place.read.get() + read as u64);
-        Ok(read)
+        text.expect(b',')?;
+    }
+    Ok(())
+}
+
+/// The text of the file, of which a part is held. Objects are read where they lie: byte for byte from the file it would take three times
+/// as long.
+struct Text<F> {
+    file: F,
+    held: Vec<u8>,
+    /// Bytes of what is held that have been read.
+    taken: usize,
+    /// Bytes of the file before what is held.
+    gone: u64,
+}
+
+impl<F: Read> Text<F> {
+    /// Bytes that have been read.
+    fn at(&self) -> u64 {
+        self.gone + self.taken as u64
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.held.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Holds more of the file, and no more of what was read; `false`: there is no more. What begins here may have twice as many bytes
+    /// each time, so that nobody has a long object read anew for each of its bytes.
+    fn more(&mut self) -> Result<bool, String> {
+        self.gone += self.taken as u64;
+        self.held.drain(..std::mem::take(&mut self.taken));
+        if self.held.len() > LONGEST_ROW {
+            return Err(self.wrong(&format!("an object of more than {} MiB", LONGEST_ROW >> 20)));
+        }
+        let wanted = self.held.len().max(HELD) as u64;
+        let read = (&mut self.file).take(wanted).read_to_end(&mut self.held);
+        read.map(|read| read > 0).map_err(|error| self.wrong(&error.to_string()))
+    }
+
+    /// The next byte that is no space, before it is read; `None`: there is none.
+    fn next(&mut self) -> Result<Option<u8>, String> {
+        loop {
+            let is_space = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+            self.taken += self.rest().iter().take_while(is_space).count();
+            let next = self.rest().first().copied();
+            if next.is_some() || !self.more()? {
+                return Ok(next);
+            }
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), String> {
+        match self.next()? {
+            Some(found) if found == byte => self.taken += 1,
+            Some(_) => return Err(self.wrong(&format!("there should be {:?}", char::from(byte)))),
+            None => return Err(self.cut_off()),
+        }
+        Ok(())
+    }
+
+    /// Reads what ends the array and the file.
+    fn end(&mut self) -> Result<(), String> {
+        self.expect(b']')?;
+        self.next()?.map_or(Ok(()), |_| Err(self.wrong("something follows the array")))
+    }
+
+    /// Reads an object, and hands over its rows.
+    fn object(&mut self, rows: &mut Rows<'_>) -> Result<ControlFlow<()>, String> {
+        self.next()?;
+        loop {
+            let mut objects = serde_json::Deserializer::from_slice(self.rest()).into_iter::<Object<'_>>();
+            let wrong = match objects.next() {
+                Some(Ok(object)) => {
+                    let bytes = objects.byte_offset();
+                    match rows.take(&object) {
+                        Ok(taken) => {
+                            self.taken += bytes;
+                            return Ok(taken);
+                        }
+                        Err(error) => Some(error),
+                    }
+                }
+                Some(Err(error)) if !error.is_eof() => Some(error),
+                // Not all of it is held yet.
+                Some(Err(_)) | None => None,
+            };
+            match wrong {
+                Some(error) => return Err(self.wrong(&problem(&error))),
+                None if self.more()? => rows.visit.at(self.gone),
+                None => return Err(self.cut_off()),
+            }
+        }
+    }
+
+    fn cut_off(&self) -> String {
+        self.wrong("it is cut off")
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        format!("byte {}: {what}", self.at() + 1)
     }
 }
 
 /// An object as it stands in the array.
 #[derive(Deserialize)]
-struct Object {
-    model: String,
+struct Object<'a> {
+    #[serde(borrow)]
+    model: Cow<'a, str>,
     #[serde(default)]
     pk: serde_json::Value,
-    fields: Box<RawValue>,
+    #[serde(borrow)]
+    fields: &'a RawValue,
 }
 
-/// The array.
-struct Objects<'a> {
-    visit: &'a mut dyn Visit,
-    place: &'a Place,
-    stopped: bool,
-}
+/// The fields of an object, in their order.
+struct Fields<'a>(Vec<(Cow<'a, str>, serde_json::Value)>);
 
-impl<'de> Visitor<'de> for &mut Objects<'_> {
-    type Value = ();
+/// The name of a field, which rarely has anything escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of objects with model, pk and fields")
-    }
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
-        while let Some(object) = array.next_element::<Object>()? {
-            self.place.began.set(self.place.read.get());
-            self.visit.at(self.place.read.get());
-            let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else { continue };
-            if self.rows(*table, &object).map_err(A::Error::custom)?.is_break() {
-                self.stopped = true;
-                return Err(A::Error::custom("no more is wanted"));
+        impl<'de> Visitor<'de> for Map {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::with_capacity(16);
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
             }
         }
-        Ok(())
+
+        deserializer.deserialize_map(Map)
     }
 }
 
-impl Objects<'_> {
-    fn rows(&mut self, table: Table, object: &Object) -> Result<ControlFlow<()>, serde_json::Error> {
-        let assigns = table == Table::Channel && self.visit.wants(Table::Assignment);
+/// Makes rows of objects.
+struct Rows<'a> {
+    visit: &'a mut dyn Visit,
+    /// The names of the fields of the last object, and the columns that they became: those of the next are mostly the same.
+    names: Vec<String>,
+    columns: Rc<[Box<str>]>,
+}
+
+impl Rows<'_> {
+    /// Hands over what is wanted of an object.
+    fn take(&mut self, object: &Object<'_>) -> Result<ControlFlow<()>, serde_json::Error> {
+        let Some((_, table)) = MODELS.iter().find(|(model, _)| *model == object.model) else { return Ok(ControlFlow::Continue(())) };
+        let (table, is_channel) = (*table, *table == Table::Channel);
+        let assigns = is_channel && self.visit.wants(Table::Assignment);
         if !self.visit.wants(table) && !assigns {
             return Ok(ControlFlow::Continue(()));
         }
-        let mut fields: BTreeMap<String, serde_json::Value> = serde_json::from_str(object.fields.get())?;
-        let checks = if table == Table::Channel { fields.remove("checks") } else { None };
-        let column = |name: &str| -> Box<str> { if REFERENCES.contains(&name) { format!("{name}_id").into() } else { name.into() } };
-        let columns: Rc<[Box<str>]> = std::iter::once("id".into()).chain(fields.keys().map(|name| column(name))).collect();
+        let Fields(mut fields) = serde_json::from_str(object.fields.get())?;
+        let place = fields.iter().position(|(name, _)| is_channel && name == "checks");
+        let checks = place.map(|place| fields.remove(place).1);
+        let columns = self.columns(&fields);
         let pk = value(object.pk.clone());
-        let values = std::iter::once(pk.clone()).chain(fields.into_values().map(value)).collect();
+        let values = std::iter::once(pk.clone()).chain(fields.into_iter().map(|(_, field)| value(field))).collect();
         if self.visit.wants(table) && self.visit.row(Row::new(table, columns, values)).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -130,6 +226,17 @@ impl Objects<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The columns of a row with these fields.
+    fn columns(&mut self, fields: &[(Cow<'_, str>, serde_json::Value)]) -> Rc<[Box<str>]> {
+        let names = || fields.iter().map(|(name, _)| &**name);
+        if self.columns.is_empty() || !names().eq(self.names.iter().map(String::as_str)) {
+            let column = |name: &str| -> Box<str> { if REFERENCES.contains(&name) { format!("{name}_id").into() } else { name.into() } };
+            self.columns = std::iter::once("id".into()).chain(names().map(column)).collect();
+            self.names = names().map(str::to_owned).collect();
+        }
+        Rc::clone(&self.columns)
     }
 }
 

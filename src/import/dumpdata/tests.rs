@@ -38,12 +38,17 @@ fn objects_become_rows_with_the_columns_of_a_database() {
 #[test]
 fn what_is_no_such_array_is_refused_with_its_place() {
     for (text, part) in [
-        ("[", "EOF while parsing a list at line 1 column 1"),
-        ("[{\"model\": \"api.check\"}]", "missing field `fields`"),
+        ("", "byte 1: it is cut off"),
+        (" {}", "byte 2: there should be '['"),
+        ("[", "byte 2: it is cut off"),
+        ("[{\"model\": \"a\", \"fields\": {}}", "byte 30: it is cut off"),
+        ("[{\"model\": \"a\", \"fields\": {}} {}", "byte 31: there should be ']'"),
+        ("[{\"model\": \"a\", \"fields\": {}},]", "byte 31: "),
+        ("[{\"model\": \"api.check\"}]", "byte 2: missing field `fields`"),
         ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": []}]", "invalid type: sequence"),
         ("[1]", "invalid type: integer"),
-        ("[] x", "trailing characters"),
-        ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": {\"a\": \"", "EOF while parsing"),
+        ("[] x", "byte 4: something follows the array"),
+        ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": {\"a\": \"", "byte 2: it is cut off"),
     ] {
         let problem = read_all(text.as_bytes()).unwrap_err();
         assert!(problem.contains(part), "{text}: {problem:?} has no {part:?}");
@@ -52,6 +57,15 @@ fn what_is_no_such_array_is_refused_with_its_place() {
     assert!(read(long, &mut Everything::default()).unwrap_err().contains("an object of more than 64 MiB"));
     let deep = format!("[{{\"model\": \"api.ping\", \"fields\": {{\"a\": {}", "[".repeat(100_000));
     assert!(read_all(deep.as_bytes()).is_err());
+}
+
+#[test]
+fn objects_may_lie_across_what_is_held() {
+    let sizes: Vec<_> = (0..2000).chain([HELD - 60, HELD, 3 * HELD, 7]).collect();
+    let objects: Vec<_> = sizes.iter().map(|size| json!({ "model": "api.ping", "fields": { "ua": "x".repeat(*size) } })).collect();
+    let rows = read_all(json!(objects).to_string().as_bytes()).unwrap();
+    let text = |size: &usize| row(Table::Ping, &["id", "ua"], vec![Value::Null, Value::Text("x".repeat(*size))]);
+    assert!(rows.iter().eq(&sizes.iter().map(text).collect::<Vec<_>>()));
 }
 
 proptest! {

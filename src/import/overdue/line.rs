@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ExportError;
+use crate::import::problem;
 use crate::import::staged::{StagedFlipRow, StagedPingRow, StagedRow};
 
 /// The version of the form. A later one is refused.
@@ -87,7 +88,7 @@ pub(super) fn read_head(line: &[u8]) -> Result<HeadRow, String> {
             any.overdue
         ));
     }
-    serde_json::from_slice(line).map_err(|error| told(&error))
+    serde_json::from_slice(line).map_err(|error| problem(&error))
 }
 
 /// Reads any other line.
@@ -95,16 +96,10 @@ pub(super) fn read(line: &[u8]) -> Result<Line, String> {
     let text = line.strip_prefix(b"{\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
     let kind = text.map(String::from_utf8_lossy).unwrap_or_default();
     match &*kind {
-        kind if THINGS.contains(&kind) => serde_json::from_slice(line).map(Line::Thing).map_err(|error| told(&error)),
-        kind if OTHERS.contains(&kind) => serde_json::from_slice(line).map(Line::Other).map_err(|error| told(&error)),
+        kind if THINGS.contains(&kind) => serde_json::from_slice(line).map(Line::Thing).map_err(|error| problem(&error)),
+        kind if OTHERS.contains(&kind) => serde_json::from_slice(line).map(Line::Other).map_err(|error| problem(&error)),
         kind => Err(format!("{:?} is no kind of line that this release knows", kind.chars().take(40).collect::<String>())),
     }
-}
-
-/// What is wrong, without the place within the line, which people would take for one of the file.
-fn told(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).to_owned()
 }
 
 /// A SHA-256 as the last line has it.
