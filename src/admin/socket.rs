@@ -168,11 +168,10 @@ struct OwnImport {
 
 impl OwnImport {
     /// Notes what a request came to.
-    fn note(&mut self, is_over: bool, reply: &Reply) {
+    fn note(&mut self, ends: bool, reply: &Reply) {
         match reply {
             Reply::ImportBegun(import) => self.import = Some(ImportId(*import)),
-            Reply::Imported(..) => self.import = None,
-            Reply::Done if is_over => self.import = None,
+            Reply::Imported(..) | Reply::Done if ends => self.import = None,
             _ => {}
         }
     }
@@ -212,12 +211,13 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
             true if whole => match line::decode::<Request>(&line) {
                 Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
                 Ok((request, _)) => {
-                    let is_over = matches!(request, Request::Import(ImportRequest::Abandon { .. }));
+                    let ends =
+                        matches!(request, Request::Import(ImportRequest::Abandon { .. } | ImportRequest::Finish { look: false, .. }));
                     if matches!(request, Request::ExportLines { .. }) {
                         to_take = PATIENCE_WITH_IMPORTS;
                     }
                     let answer = perform(&handle, request, std::mem::take(&mut document)).await;
-                    own_import.note(is_over, &answer.0);
+                    own_import.note(ends, &answer.0);
                     answer
                 }
                 Err(reason) => (Reply::Invalid(reason), None),

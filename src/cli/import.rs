@@ -134,11 +134,11 @@ impl HealthchecksArgs {
         if self.how.is_dry() {
             let looked = import::look(&mut source, &options, now, &mut tell);
             bar.finish_and_clear();
-            let (_, report) = looked.map_err(failed)?;
-            return self.how.show(&report, RUN_BOOK, "nothing was changed: this was a dry run");
+            let (imported, report) = looked.map_err(failed)?;
+            return self.how.look(data, imported, report, RUN_BOOK);
         }
         let mut reading = Reading::begin(&mut source, &options, now, &mut tell).map_err(failed)?;
-        let mut handover = Handover::begin(&data()?, reading.imported())?;
+        let mut handover = Handover::begin(handover::open(&data()?, true)?, reading.imported())?;
         reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(failed)?;
         let (imported, report) = reading.end();
         bar.finish_and_clear();

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::moment::Moment;
 use crate::domain::words::count;
+use crate::engine::command::stage::Lost;
 
 /// Names that a line lists, and reasons that a count has: see [limits](crate::docs::limits).
 const MOST_LISTED: usize = 20;
@@ -145,6 +146,20 @@ pub struct Report {
     /// Flags of `overdue serve` that stand for what the old server was configured with.
     serve_flags: Vec<String>,
     advice: Vec<String>,
+    /// What a dry run has found where everything would come; `None`: it was not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    here: Option<HereRow>,
+}
+
+/// What there is already.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct HereRow {
+    /// Projects that were imported before, whose place is taken.
+    replaced: usize,
+    /// Checks of these that were pinged or changed since.
+    lost_checks: usize,
+    /// Pings that arrived since.
+    lost_pings: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -173,7 +188,12 @@ impl Report {
             newest.write_seconds(&mut text);
             text
         });
-        Self { source, newest, counts: tally.0, incomplete, late, serve_flags, advice }
+        Self { source, newest, counts: tally.0, incomplete, late, serve_flags, advice, here: None }
+    }
+
+    /// Beside what there is already: it takes the place of so many projects, and what was done in these is lost.
+    pub fn beside(self, replaced: usize, Lost { checks, pings }: Lost) -> Self {
+        Self { here: Some(HereRow { replaced, lost_checks: checks, lost_pings: pings }), ..self }
     }
 
     /// The report for people. Names in it are those of others: it is cleaned where it goes to a terminal.
@@ -233,7 +253,22 @@ impl Report {
             lines.push(format!("what the old server was configured with: overdue serve {}", self.serve_flags.join(" ")));
         }
         lines.extend(self.advice.iter().cloned());
+        lines.extend(self.here.as_ref().map(HereRow::line));
         lines
+    }
+}
+
+impl HereRow {
+    fn line(&self) -> String {
+        let Self { replaced, lost_checks: checks, lost_pings: pings } = *self;
+        let lost = Lost { checks, pings };
+        let of = match replaced {
+            0 => return "nothing of what is here is in its way".into(),
+            1 => "1 project that was imported before".into(),
+            _ => format!("{} that were imported before", count(replaced, "project")),
+        };
+        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost, so it needs --replace") };
+        format!("it would take the place of {of}{loss}")
     }
 }
 

@@ -47,9 +47,21 @@ pub async fn objects(handle: &Handle, import: ImportId, objects: Vec<Staged>) ->
 /// When something else here has its names or keys, checks were pinged or changed here and it is not to `replace` them, or the writer does
 /// not answer. It can be tried again.
 pub async fn finish(handle: &Handle, import: ImportId, ending: Ending) -> Result<(usize, Lost), ManageError> {
-    match step(handle, StageCommand::Finish { import, ending }).await? {
+    end(handle, StageCommand::Finish { import, ending }).await
+}
+
+/// What it would come to to finish; it goes on.
+///
+/// # Errors
+/// As of [`finish`].
+pub async fn look(handle: &Handle, import: ImportId, ending: Ending) -> Result<(usize, Lost), ManageError> {
+    end(handle, StageCommand::Look { import, ending }).await
+}
+
+async fn end(handle: &Handle, command: StageCommand) -> Result<(usize, Lost), ManageError> {
+    match step(handle, command).await? {
         Outcome::Stage(StageOutcome::Finished { replaced, lost }) => Ok((replaced, lost)),
-        // That command comes to nothing else.
+        // Those commands come to nothing else.
         _ => Err(ManageError::Gone),
     }
 }

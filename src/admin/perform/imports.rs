@@ -40,7 +40,7 @@ pub(super) async fn answer(handle: &Handle, request: ImportRequest, document: Ve
             Ok(objects) => import::objects(handle, ImportId(import), objects).await.map(|()| Reply::Done),
             Err(problem) => Ok(Reply::Invalid(problem)),
         },
-        ImportRequest::Finish { import, live, newest, secrets, signing, expected, replace } => {
+        ImportRequest::Finish { look, import, live, newest, secrets, signing, expected, replace } => {
             let secrets = secrets.iter().map(|secret| ForeignSecret::parse(secret)).collect::<Result<_, _>>();
             let signing = signing.as_deref().map(|text| bytes(text).map(BadgeSecret)).transpose();
             let (secrets, signing) = match secrets.and_then(|secrets| Ok((secrets, signing?))) {
@@ -49,7 +49,11 @@ pub(super) async fn answer(handle: &Handle, request: ImportRequest, document: Ve
             };
             let mode = if live { ImportMode::Live { newest: newest.map(Moment::from_micros) } } else { ImportMode::Trial };
             let ending = Ending { mode, secrets, signing, expected: expected.into(), replace };
-            match import::finish(handle, ImportId(import), ending).await {
+            let done = match look {
+                true => import::look(handle, ImportId(import), ending).await,
+                false => import::finish(handle, ImportId(import), ending).await,
+            };
+            match done {
                 Err(ManageError::Refused(Refusal::Stage(touched @ StageRefusal::Touched { .. }))) => {
                     Ok(Reply::Touched(touched.to_string()))
                 }

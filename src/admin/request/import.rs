@@ -41,8 +41,11 @@ pub enum ImportRequest {
         /// Which.
         objects: Vec<StagedRow>,
     },
-    /// All of it is shown.
+    /// All of it is shown, or only looked at.
     Finish {
+        /// Nothing is shown: what would come of it is answered.
+        #[serde(default)]
+        look: bool,
         /// Which import.
         import: u64,
         /// It tells from now on; else it is on trial.

@@ -59,6 +59,8 @@ pub(super) struct Handover {
 /// How it ends.
 pub(super) struct Ending {
     pub(super) live: bool,
+    /// The latest moment in the source.
+    pub(super) newest: Option<Moment>,
     /// Those of old servers, by which hashed keys are known.
     pub(super) secrets: Vec<ForeignSecret>,
     /// What signed badge URLs there.
@@ -67,11 +69,16 @@ pub(super) struct Ending {
     pub(super) yes: bool,
 }
 
+/// Finds whoever holds the database of this directory; makes one if it may.
+pub(super) fn open(directory: &Path, may_make: bool) -> Result<(Runtime, Session), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
+    let session = runtime.block_on(Session::open(directory, may_make)).map_err(Failure::other)?;
+    Ok((runtime, session))
+}
+
 impl Handover {
-    /// Finds whoever holds the database of this directory, and begins.
-    pub(super) fn begin(directory: &Path, imported: &Imported) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-        let session = runtime.block_on(Session::open(directory, true)).map_err(Failure::other)?;
+    /// Begins with whoever holds the database.
+    pub(super) fn begin((runtime, session): (Runtime, Session), imported: &Imported) -> Result<Self, Failure> {
         let checks = imported.projects.iter().map(|project| project.checks.len() as u64).sum();
         let mut handover = Self {
             runtime,
@@ -206,23 +213,33 @@ impl Handover {
         self.done(ImportRequest::Objects { import: self.import, objects })
     }
 
+    fn end(&self, ending: &Ending, look: bool, replace: bool) -> ImportRequest {
+        let secrets = ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
+        let signing = ending.signing.map(|BadgeSecret(secret)| staged::text(&secret));
+        let (import, live, newest, expected) = (self.import, ending.live, ending.newest.map(Moment::micros), self.counts.into());
+        ImportRequest::Finish { look, import, live, newest, secrets, signing, expected, replace }
+    }
+
+    /// What it would come to if all of it were shown: as of [`finish`](Self::finish).
+    pub(super) fn look(&mut self, ending: &Ending) -> Result<(usize, Lost), Failure> {
+        match self.ask(self.end(ending, true, true))? {
+            Reply::Imported(replaced, checks, pings) => Ok((replaced, Lost { checks, pings })),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Has all of it shown; of how many projects it took the place, and what was done in these and is lost.
-    pub(super) fn finish(&mut self, newest: Option<Moment>, ending: &Ending) -> Result<(usize, Lost), Failure> {
-        let Ending { live, replace, yes, .. } = *ending;
-        let secrets = || ending.secrets.iter().map(|secret| secret.as_str().to_owned()).collect();
-        let signing = || ending.signing.map(|BadgeSecret(secret)| staged::text(&secret));
-        let (import, newest, expected) = (self.import, newest.map(Moment::micros), self.counts.into());
-        let finish = |replace| ImportRequest::Finish { import, live, newest, secrets: secrets(), signing: signing(), expected, replace };
-        let mut reply = self.ask(finish(false))?;
+    pub(super) fn finish(&mut self, ending: &Ending) -> Result<(usize, Lost), Failure> {
+        let mut reply = self.ask(self.end(ending, false, false))?;
         if let Reply::Touched(which) = reply {
-            if !replace {
+            if !ending.replace {
                 let advice = "--replace does it nevertheless, and what was done and logged here is lost";
                 return Err(Failure::other(format!("{which}; {advice}")));
             }
-            if !yes && !confirmed(&which)? {
+            if !ending.yes && !confirmed(&which)? {
                 return Err(Failure::other("nothing was imported"));
             }
-            reply = self.ask(finish(true))?;
+            reply = self.ask(self.end(ending, false, true))?;
         }
         match reply {
             Reply::Imported(replaced, checks, pings) => {

@@ -1,13 +1,14 @@
 //! The flags that every import has, and what follows from them: whether it is only looked at, whose place it takes, how it ends.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args};
 
 use super::super::shared::Json;
 use super::super::{Failure, table};
-use super::handover::{Ending, Handover};
+use super::handover::{self, Ending, Handover};
 use crate::domain::imported::Imported;
 use crate::domain::project::ProjectName;
 use crate::domain::words::count;
@@ -61,13 +62,41 @@ impl How {
         self.dry_run
     }
 
+    /// Compares with what is here, if there is a database, and shows what would become of everything.
+    pub(super) fn look(
+        &self,
+        data: impl FnOnce() -> Result<PathBuf, Failure>,
+        imported: Imported,
+        report: Report,
+        next: &[&str],
+    ) -> Result<(), Failure> {
+        let done = "nothing was changed: this was a dry run";
+        let opened = match data().and_then(|directory| handover::open(&directory, false)) {
+            Ok(opened) => opened,
+            Err(failure) => return self.show(&report, next, &format!("{done}; it was compared with nothing: {}", failure.message)),
+        };
+        let looked = Handover::begin(opened, &imported).and_then(|mut handover| {
+            let ending = self.hand_over(&mut handover, imported)?;
+            handover.look(&ending)
+        });
+        match looked {
+            Ok((replaced, lost)) => self.show(&report.beside(replaced, lost), next, done),
+            Err(failure) => self.show(&report, next, &format!("{done}; it would be refused")).and(Err(failure)),
+        }
+    }
+
+    /// Hands over what is left; how it is to end.
+    fn hand_over(&self, handover: &mut Handover, imported: Imported) -> Result<Ending, Failure> {
+        let (newest, secrets, signing) = (imported.newest, imported.secrets.clone(), imported.signing);
+        handover.objects(imported)?;
+        Ok(Ending { live: self.live, newest, secrets, signing, replace: self.replace, yes: self.yes })
+    }
+
     /// Hands over what is left, and has all of it shown; what has come of that.
     pub(super) fn finish(&self, mut handover: Handover, imported: Imported) -> Result<String, Failure> {
-        let (newest, projects) = (imported.newest, imported.projects.len());
-        let (secrets, signing) = (imported.secrets.clone(), imported.signing);
-        handover.objects(imported)?;
-        let ending = Ending { live: self.live, secrets, signing, replace: self.replace, yes: self.yes };
-        let (replaced, lost) = handover.finish(newest, &ending)?;
+        let projects = imported.projects.len();
+        let ending = self.hand_over(&mut handover, imported)?;
+        let (replaced, lost) = handover.finish(&ending)?;
         let mode = if self.trial { "is on trial and tells nobody; `overdue project release` ends that" } else { "tells from now on" };
         let again = if replaced > 0 { format!(", {replaced} of them in the place of what was imported before") } else { String::new() };
         let what = if projects == 1 { "the project" } else { "each project" };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::Failure;
-use super::handover::Handover;
+use super::handover::{self, Handover};
 use super::how::How;
 use super::{bar, told};
 use crate::clock::Clock;
@@ -31,9 +31,10 @@ impl OverdueArgs {
         let mut reading = Reading::begin(&self.file, &self.how.project, &Random::System, &mut tell).map_err(Failure::usage)?;
         if self.how.is_dry() {
             bar.finish_and_clear();
-            return self.how.show(&reading.end(now).1, &[], "nothing was changed: this was a dry run");
+            let (imported, report) = reading.end(now);
+            return self.how.look(data, imported, report, &[]);
         }
-        let mut handover = Handover::begin(&data()?, reading.imported())?;
+        let mut handover = Handover::begin(handover::open(&data()?, true)?, reading.imported())?;
         reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(Failure::usage)?;
         let (imported, report) = reading.end(now);
         bar.finish_and_clear();

@@ -40,6 +40,7 @@ impl WorkingState {
             StageCommand::Begin { ids, checks } => self.begin_import(ids, checks, now),
             StageCommand::Log { import, pings, flips } => self.stage_logs(import, pings, flips, now),
             StageCommand::Objects { import, objects } => self.stage_objects(import, objects, now),
+            StageCommand::Look { import, ending } => self.look_at_import(import, &ending, now),
             StageCommand::Finish { import, ending } => self.finish_import(import, &ending, now),
             StageCommand::Abandon { import } => self.staging(import).map(drop).map(|()| {
                 self.change(Change::Staging(StagingChange::Gone { import, leaves: true }, now));
@@ -194,7 +195,7 @@ impl StageCommand {
                 bodies + size_of_val(&**pings) + size_of_val(&**flips)
             }
             Self::Objects { objects, .. } => objects.iter().map(Staged::bytes).sum(),
-            Self::Begin { .. } | Self::Finish { .. } | Self::Abandon { .. } | Self::Release(_) => 0,
+            Self::Begin { .. } | Self::Look { .. } | Self::Finish { .. } | Self::Abandon { .. } | Self::Release(_) => 0,
         }
     }
 }

@@ -38,6 +38,13 @@ pub enum StageCommand {
         /// Projects and what belongs to them.
         objects: Vec<Staged>,
     },
+    /// Nothing is shown, nor is it over. Answered as if it were to finish, with what that would come to.
+    Look {
+        /// Which import.
+        import: ImportId,
+        /// How it would end.
+        ending: Ending,
+    },
     /// All of it is shown.
     Finish {
         /// Which import.

@@ -67,8 +67,9 @@ fn next(dice: &Dice, first: u64, staging: &Staging, few: bool) -> StageCommand {
     let mut expected = StagedCounts { pings: staging.pings.len() as u64, ..StagedCounts::default() };
     staging.objects.iter().for_each(|object| expected.count(object));
     let mode = ImportMode::Live { newest: None };
+    let ending = Ending { mode, secrets: Vec::new(), signing: None, expected, replace: true };
     if few && dice.chance(80) {
-        StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace: true } }
+        if dice.chance(20) { StageCommand::Look { import, ending } } else { StageCommand::Finish { import, ending } }
     } else {
         StageCommand::Abandon { import }
     }
@@ -138,6 +139,7 @@ impl Model {
                 staging.objects.extend(objects.iter().cloned());
             }
             StageCommand::Abandon { import } => drop(self.stagings.0.remove(&import.0).ok_or_else(unknown)?),
+            StageCommand::Look { import, .. } => drop(self.stagings.0.get(&import.0).ok_or_else(unknown)?),
             StageCommand::Finish { import, .. } => {
                 let staging = self.stagings.0.remove(&import.0).ok_or_else(unknown)?;
                 self.show(&staging);

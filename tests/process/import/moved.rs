@@ -58,6 +58,12 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     let taken = run(overdue(&["import", "overdue", "-", "--trial", "--data"]).arg(&third).stdin(File::open(&pipe).unwrap()));
     assert_eq!(taken.status, 0, "{}", taken.err);
     assert_eq!(pings(&export(&third, &["--logs"])), pings(&lines));
+    // Whoever looks first is told what there is, and leaves no trace.
+    let before = export(&third, &["--logs"]);
+    let looked = import(&third, &file, &["--dry-run"]);
+    let said = "it would take the place of 4 projects that were imported before";
+    assert!(looked.status == 0 && looked.out.lines().any(|line| line == said), "{}{}", looked.out, looked.err);
+    assert_eq!(middle(&export(&third, &["--logs"])), middle(&before));
     drop((from, to));
 }
 

@@ -152,7 +152,15 @@ fn the_command_line_lists_releases_and_imports_again() {
     // Nobody has touched anything.
     let done = import(&data, &source, &[&["--trial"], &only[..]].concat());
     assert!(done.err.contains("1 of them in the place of what was imported before"), "{}", done.err);
+    let dry = |words: &[&str]| import(&data, &source, &[&["--dry-run"], &only[..], words].concat());
+    let here = |done: &Done| serde_json::from_str::<Value>(&done.out).unwrap()["here"].clone();
+    assert_eq!(here(&dry(&["--json"])), json!({ "replaced": 1, "lost_checks": 0, "lost_pings": 0 }));
     admin(&data, &["check", "pause", BACKUP]);
+    assert_eq!(here(&dry(&["--json"])), json!({ "replaced": 1, "lost_checks": 1, "lost_pings": 0 }));
+    let done = dry(&[]);
+    let lost = "it would take the place of 1 project that was imported before; 1 check was pinged or changed here since the last import, and 0 \
+                pings arrived here: that would be lost, so it needs --replace";
+    assert!(done.status == 0 && done.out.lines().any(|line| line == lost), "{}", done.out);
     let done = import(&data, &source, &[&["--live"], &only[..]].concat());
     assert_eq!((done.status, done.out.as_str()), (1, ""));
     let lost = "overdue: 1 check was pinged or changed here since the last import, and 0 pings arrived here";
@@ -175,9 +183,12 @@ fn the_command_line_lists_releases_and_imports_again() {
     }
     // Another project has the name, and nothing is left of the attempt.
     admin(&data, &["project", "create", "Taken"]);
-    let done = import(&data, &source, &["--live", "--project", "72b33a1c-b0bf-49cd-93db-0102962414c7=Taken"]);
-    assert_eq!(done.status, 1, "{}", done.err);
-    assert!(done.err.contains("there is a project \"Taken\" here already") && done.err.contains("nothing was imported"), "{}", done.err);
+    let taken = ["--project", "72b33a1c-b0bf-49cd-93db-0102962414c7=Taken"];
+    for (mode, shown) in [("--dry-run", true), ("--live", false)] {
+        let done = import(&data, &source, &[&[mode], &taken[..]].concat());
+        assert_eq!((done.status, done.out.starts_with("           source  carried")), (1, shown), "{}", done.err);
+        assert!(done.err.contains("there is a project \"Taken\" here already") && done.err.contains("nothing was imported"), "{}", done.err);
+    }
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");
 }
 

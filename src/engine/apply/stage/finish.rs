@@ -55,26 +55,60 @@ impl Replaced {
     }
 }
 
+/// What an import comes to, before any of it is shown.
+struct Ready<'a> {
+    sorted: Sorted<'a>,
+    replaced: Replaced,
+    /// What was done here and goes.
+    lost: Lost,
+    /// The secrets of old servers that are known then.
+    adopted: Adopted,
+    /// The numbers of those that come along.
+    numbers: Vec<u8>,
+    checks: Vec<Check>,
+    users: Vec<(User, &'a ImportedUser)>,
+    channels: Vec<Channel>,
+}
+
+impl Ready<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::Stage(StageOutcome::Finished { replaced: self.replaced.numbers.len(), lost: self.lost })
+    }
+}
+
 impl WorkingState {
-    pub(super) fn finish_import(&mut self, import: ImportId, ending: &Ending, now: Moment) -> Result<Outcome, StageRefusal> {
-        let Ending { mode, secrets, signing, expected, replace } = ending;
-        // Cheap to clone apart from the map of logs, and it goes with this command.
-        let staging = self.staging(import)?.clone();
-        if staging.counts != *expected {
+    /// What it would come to to finish an import, which goes on.
+    pub(super) fn look_at_import(&self, import: ImportId, ending: &Ending, now: Moment) -> Result<Outcome, StageRefusal> {
+        Ok(self.ready(self.staging(import)?, ending, now)?.outcome())
+    }
+
+    /// All that has to be known, or why it is refused.
+    fn ready<'a>(&self, staging: &'a Staging, ending: &Ending, now: Moment) -> Result<Ready<'a>, StageRefusal> {
+        if staging.counts != ending.expected {
             return Err(wrong("not all of it has arrived; begin again"));
         }
-        let sorted = Sorted::new(&staging)?;
+        let sorted = Sorted::new(staging)?;
         let replaced = self.replaced(&sorted)?;
-        let lost = self.done_here(&replaced, !*replace)?;
+        let lost = self.done_here(&replaced, !ending.replace)?;
         let going = replaced.numbers.keys().filter_map(|id| self.state.project(*id)).map(|project_state| project_state.checks.len() as u64);
         self.expect_few(going.sum())?;
-        let (adopted, numbers) = self.adopted(&sorted, secrets)?;
+        let (adopted, numbers) = self.adopted(&sorted, &ending.secrets)?;
         self.expect_free(&sorted, &replaced, &numbers)?;
         self.expect_room_for_windows(&sorted, &replaced)?;
-        let checks = self.checks_to_be(&sorted, &staging, &replaced, now)?;
+        let checks = self.checks_to_be(&sorted, staging, &replaced, now)?;
         let users = self.users_to_be(&sorted, now)?;
         let channels = sorted.channels.iter().map(|(id, project, channel)| self.channel_to_be(*id, *project, channel, &replaced, now));
         let channels = channels.collect::<Result<Vec<_>, StageRefusal>>()?;
+        Ok(Ready { sorted, replaced, lost, adopted, numbers, checks, users, channels })
+    }
+
+    pub(super) fn finish_import(&mut self, import: ImportId, ending: &Ending, now: Moment) -> Result<Outcome, StageRefusal> {
+        // Cheap to clone apart from the map of logs, and it goes with this command.
+        let staging = self.staging(import)?.clone();
+        let ready = self.ready(&staging, ending, now)?;
+        let outcome = ready.outcome();
+        let Ready { sorted, replaced, adopted, numbers, checks, users, channels, .. } = ready;
+        let Ending { mode, signing, .. } = ending;
         // From here on nothing is refused.
         if adopted != *self.state.adopted {
             self.change(Change::Adopted(Arc::new(adopted)));
@@ -131,7 +165,7 @@ impl WorkingState {
         }
         let leaves = !replaced.numbers.is_empty();
         self.change(Change::Staging(StagingChange::Gone { import, leaves }, now));
-        Ok(Outcome::Stage(StageOutcome::Finished { replaced: replaced.numbers.len(), lost }))
+        Ok(outcome)
     }
 
     /// The secrets of old servers that are known then, and the numbers of those that come along, as far as keys need them.
