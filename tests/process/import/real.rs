@@ -187,7 +187,11 @@ fn the_command_line_lists_releases_and_imports_again() {
     for (mode, shown) in [("--dry-run", true), ("--live", false)] {
         let done = import(&data, &source, &[&[mode], &taken[..]].concat());
         assert_eq!((done.status, done.out.starts_with("           source  carried")), (1, shown), "{}", done.err);
-        assert!(done.err.contains("there is a project \"Taken\" here already") && done.err.contains("nothing was imported"), "{}", done.err);
+        assert!(
+            done.err.contains("there is a project \"Taken\" here already") && done.err.contains("nothing was imported"),
+            "{}",
+            done.err
+        );
     }
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");
 }
