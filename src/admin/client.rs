@@ -136,6 +136,15 @@ impl Session {
         Ok(Self { directory: directory.into(), end })
     }
 
+    /// Finds the server that runs on this directory; `None`: none does. A database is not opened.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn with_server(directory: &Path) -> Result<Option<Self>, AskError> {
+        let found = timeout(PATIENCE, server(directory)).await.map_err(|_| AskError::Silent(directory.into()))??;
+        Ok(found.map(|stream| Self { directory: directory.into(), end: OtherEnd::Server(BufReader::new(stream)) }))
+    }
+
     /// Whether a server answers.
     pub fn is_served(&self) -> bool {
         matches!(self.end, OtherEnd::Server(_))
@@ -211,28 +220,35 @@ impl Drop for OtherEnd {
     }
 }
 
-/// Finds a way. A server that is starting or stopping holds the database but has no socket: that passes.
-async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
+/// The server that runs on this directory, if one does.
+async fn server(directory: &Path) -> Result<Option<UnixStream>, AskError> {
+    use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound, WouldBlock};
     let path = directory.join(SOCKET_NAME);
     loop {
-        use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
         match UnixStream::connect(&path).await {
-            Ok(stream) => return Ok(Way::Server(stream)),
+            Ok(stream) => return Ok(Some(stream)),
             // No socket, one left behind, or a path that no socket can have.
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => {
-                if !may_make && matches!(directory.join(FILE_NAME).try_exists(), Ok(false)) {
-                    return Err(AskError::NoDatabase(directory.into()));
-                }
-                match open(directory) {
-                    Err(StoreError::InUse(_)) => {}
-                    opened => return opened.map(|(handle, writer)| Way::Database(handle, Box::new(writer))).map_err(AskError::Store),
-                }
-            }
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | InvalidInput) => return Ok(None),
             // More clients than it can accept.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == WouldBlock => tokio::time::sleep(PAUSE).await,
             Err(error) => return Err(AskError::Socket(path, error)),
         }
-        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Finds a way. A server that is starting or stopping holds the database but has no socket: that passes.
+async fn way(directory: &Path, may_make: bool) -> Result<Way, AskError> {
+    loop {
+        if let Some(stream) = server(directory).await? {
+            return Ok(Way::Server(stream));
+        }
+        if !may_make && matches!(directory.join(FILE_NAME).try_exists(), Ok(false)) {
+            return Err(AskError::NoDatabase(directory.into()));
+        }
+        match open(directory) {
+            Err(StoreError::InUse(_)) => tokio::time::sleep(PAUSE).await,
+            opened => return opened.map(|(handle, writer)| Way::Database(handle, Box::new(writer))).map_err(AskError::Store),
+        }
     }
 }
 

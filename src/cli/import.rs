@@ -138,7 +138,7 @@ impl HealthchecksArgs {
             return self.how.look(data, imported, report, RUN_BOOK);
         }
         let mut reading = Reading::begin(&mut source, &options, now, &mut tell).map_err(failed)?;
-        let mut handover = Handover::begin(handover::open(&data()?, true)?, reading.imported())?;
+        let mut handover = Handover::begin(handover::open(&data()?)?, reading.imported())?;
         reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(failed)?;
         let (imported, report) = reading.end();
         bar.finish_and_clear();

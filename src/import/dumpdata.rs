@@ -1,13 +1,12 @@
 //! Reads what `manage.py dumpdata` writes: one JSON array of objects, each with its model, its number and its fields.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::rows::{LONGEST_ROW, Row, Table, Value};
@@ -28,6 +27,9 @@ const MODELS: [(&str, Table); 8] = [
     ("api.ping", Table::Ping),
 ];
 
+/// What is said of a file that ends too early.
+const CUT_OFF: &str = "it is cut off";
+
 /// Fields that hold the number of another object: in a database the names of their columns end in `_id`.
 const REFERENCES: [&str; 3] = ["owner", "project", "user"];
 
@@ -38,7 +40,7 @@ const REFERENCES: [&str; 3] = ["owner", "project", "user"];
 pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String> {
     let mut text = Text { file, held: Vec::new(), taken: 0, gone: 0 };
     let mut rows = Rows { visit, names: Vec::new(), columns: Rc::default() };
-    text.expect(b'[')?;
+    text.expect(b'[', "'['")?;
     if text.next()? == Some(b']') {
         return text.end();
     }
@@ -46,7 +48,7 @@ pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String>
         if text.next()? != Some(b',') {
             return text.end();
         }
-        text.expect(b',')?;
+        text.taken += 1;
     }
     Ok(())
 }
@@ -72,16 +74,16 @@ impl<F: Read> Text<F> {
         self.held.get(self.taken..).unwrap_or_default()
     }
 
-    /// Holds more of the file, and no more of what was read; `false`: there is no more. What begins here may have twice as many bytes
-    /// each time, so that nobody has a long object read anew for each of its bytes.
+    /// Holds more of the file, and no more of what was read; `false`: there is no more. What is held doubles, so that a long object is
+    /// read a few times over and not once for each portion.
     fn more(&mut self) -> Result<bool, String> {
         self.gone += self.taken as u64;
         self.held.drain(..std::mem::take(&mut self.taken));
-        if self.held.len() > LONGEST_ROW {
+        let wanted = self.held.len().max(HELD).min(LONGEST_ROW.saturating_sub(self.held.len()));
+        if wanted == 0 {
             return Err(self.wrong(&format!("an object of more than {} MiB", LONGEST_ROW >> 20)));
         }
-        let wanted = self.held.len().max(HELD) as u64;
-        let read = (&mut self.file).take(wanted).read_to_end(&mut self.held);
+        let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.held);
         read.map(|read| read > 0).map_err(|error| self.wrong(&error.to_string()))
     }
 
@@ -97,18 +99,18 @@ impl<F: Read> Text<F> {
         }
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), String> {
+    fn expect(&mut self, byte: u8, told: &str) -> Result<(), String> {
         match self.next()? {
             Some(found) if found == byte => self.taken += 1,
-            Some(_) => return Err(self.wrong(&format!("there should be {:?}", char::from(byte)))),
-            None => return Err(self.cut_off()),
+            Some(_) => return Err(self.wrong(&format!("there should be {told}"))),
+            None => return Err(self.wrong(CUT_OFF)),
         }
         Ok(())
     }
 
     /// Reads what ends the array and the file.
     fn end(&mut self) -> Result<(), String> {
-        self.expect(b']')?;
+        self.expect(b']', "',' or ']'")?;
         self.next()?.map_or(Ok(()), |_| Err(self.wrong("something follows the array")))
     }
 
@@ -116,7 +118,11 @@ impl<F: Read> Text<F> {
     fn object(&mut self, rows: &mut Rows<'_>) -> Result<ControlFlow<()>, String> {
         self.next()?;
         loop {
-            let mut objects = serde_json::Deserializer::from_slice(self.rest()).into_iter::<Object<'_>>();
+            // A number that is cut would be taken for a wrong one. An object does not end with one.
+            let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+            let rest = self.rest();
+            let rest = rest.get(..rest.len() - rest.iter().rev().take_while(is_of_number).count()).unwrap_or_default();
+            let mut objects = serde_json::Deserializer::from_slice(rest).into_iter::<Object<'_>>();
             let wrong = match objects.next() {
                 Some(Ok(object)) => {
                     let bytes = objects.byte_offset();
@@ -132,16 +138,14 @@ impl<F: Read> Text<F> {
                 // Not all of it is held yet.
                 Some(Err(_)) | None => None,
             };
-            match wrong {
-                Some(error) => return Err(self.wrong(&problem(&error))),
-                None if self.more()? => rows.visit.at(self.gone),
-                None => return Err(self.cut_off()),
+            if let Some(error) = wrong {
+                return Err(self.wrong(&problem(&error)));
             }
+            if !self.more()? {
+                return Err(self.wrong(CUT_OFF));
+            }
+            rows.visit.at(self.gone);
         }
-    }
-
-    fn cut_off(&self) -> String {
-        self.wrong("it is cut off")
     }
 
     fn wrong(&self, what: &str) -> String {
@@ -160,36 +164,12 @@ struct Object<'a> {
     fields: &'a RawValue,
 }
 
-/// The fields of an object, in their order.
-struct Fields<'a>(Vec<(Cow<'a, str>, serde_json::Value)>);
-
 /// The name of a field, which rarely has anything escaped.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("fields")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(16);
-                while let Some((Name(name), value)) = map.next_entry()? {
-                    fields.push((name, value));
-                }
-                Ok(Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Map)
-    }
-}
+/// The fields of an object. Of equal names the last counts.
+type Fields<'a> = BTreeMap<Name<'a>, serde_json::Value>;
 
 /// Makes rows of objects.
 struct Rows<'a> {
@@ -208,12 +188,11 @@ impl Rows<'_> {
         if !self.visit.wants(table) && !assigns {
             return Ok(ControlFlow::Continue(()));
         }
-        let Fields(mut fields) = serde_json::from_str(object.fields.get())?;
-        let place = fields.iter().position(|(name, _)| is_channel && name == "checks");
-        let checks = place.map(|place| fields.remove(place).1);
+        let mut fields: Fields<'_> = serde_json::from_str(object.fields.get())?;
+        let checks = if is_channel { fields.remove(&Name("checks".into())) } else { None };
         let columns = self.columns(&fields);
         let pk = value(object.pk.clone());
-        let values = std::iter::once(pk.clone()).chain(fields.into_iter().map(|(_, field)| value(field))).collect();
+        let values = std::iter::once(pk.clone()).chain(fields.into_values().map(value)).collect();
         if self.visit.wants(table) && self.visit.row(Row::new(table, columns, values)).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -229,8 +208,8 @@ impl Rows<'_> {
     }
 
     /// The columns of a row with these fields.
-    fn columns(&mut self, fields: &[(Cow<'_, str>, serde_json::Value)]) -> Rc<[Box<str>]> {
-        let names = || fields.iter().map(|(name, _)| &**name);
+    fn columns(&mut self, fields: &Fields<'_>) -> Rc<[Box<str>]> {
+        let names = || fields.keys().map(|Name(name)| &**name);
         if self.columns.is_empty() || !names().eq(self.names.iter().map(String::as_str)) {
             let column = |name: &str| -> Box<str> { if REFERENCES.contains(&name) { format!("{name}_id").into() } else { name.into() } };
             self.columns = std::iter::once("id".into()).chain(names().map(column)).collect();

@@ -146,12 +146,12 @@ pub struct Report {
     /// Flags of `overdue serve` that stand for what the old server was configured with.
     serve_flags: Vec<String>,
     advice: Vec<String>,
-    /// What a dry run has found where everything would come; `None`: it was not looked at.
+    /// What a dry run has found at the server; `None`: it was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     here: Option<HereRow>,
 }
 
-/// What there is already.
+/// What of an earlier import is there already.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct HereRow {
     /// Projects that were imported before, whose place is taken.
@@ -267,7 +267,7 @@ impl HereRow {
             1 => "1 project that was imported before".into(),
             _ => format!("{} that were imported before", count(replaced, "project")),
         };
-        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost, so it needs --replace") };
+        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost, and only with --replace") };
         format!("it would take the place of {of}{loss}")
     }
 }

@@ -162,8 +162,13 @@ impl Source {
 
     fn finish(&self, engine: &mut Engine, first: u64, mode: ImportMode, replace: bool) -> Result<usize, StageRefusal> {
         let (import, expected) = (ImportId(first), self.counts(first));
-        match step(engine, StageCommand::Finish { import, ending: Ending { mode, secrets: Vec::new(), signing: None, expected, replace } })?
-        {
+        let ending = Ending { mode, secrets: Vec::new(), signing: None, expected, replace };
+        let before = seen(engine);
+        let looked = step(engine, StageCommand::Look { import, ending: ending.clone() });
+        assert_eq!(seen(engine), before, "whoever looks changes nothing");
+        let finished = step(engine, StageCommand::Finish { import, ending });
+        assert_eq!(format!("{looked:?}"), format!("{finished:?}"), "and is told what comes of it");
+        match finished? {
             Outcome::Stage(StageOutcome::Finished { replaced, .. }) => Ok(replaced),
             outcome => panic!("{outcome:?}"),
         }

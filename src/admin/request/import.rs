@@ -44,7 +44,6 @@ pub enum ImportRequest {
     /// All of it is shown, or only looked at.
     Finish {
         /// Nothing is shown: what would come of it is answered.
-        #[serde(default)]
         look: bool,
         /// Which import.
         import: u64,

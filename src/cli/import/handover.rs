@@ -69,11 +69,22 @@ pub(super) struct Ending {
     pub(super) yes: bool,
 }
 
-/// Finds whoever holds the database of this directory; makes one if it may.
-pub(super) fn open(directory: &Path, may_make: bool) -> Result<(Runtime, Session), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
-    let session = runtime.block_on(Session::open(directory, may_make)).map_err(Failure::other)?;
+/// Finds whoever holds the database of this directory; makes one if there is none.
+pub(super) fn open(directory: &Path) -> Result<(Runtime, Session), Failure> {
+    let runtime = runtime()?;
+    let session = runtime.block_on(Session::open(directory, true)).map_err(Failure::other)?;
     Ok((runtime, session))
+}
+
+/// Finds the server that runs on this directory; `None`: none does.
+pub(super) fn server(directory: &Path) -> Result<Option<(Runtime, Session)>, Failure> {
+    let runtime = runtime()?;
+    let session = runtime.block_on(Session::with_server(directory)).map_err(Failure::other)?;
+    Ok(session.map(|session| (runtime, session)))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)
 }
 
 impl Handover {

@@ -62,7 +62,7 @@ impl How {
         self.dry_run
     }
 
-    /// Compares with what is here, if there is a database, and shows what would become of everything.
+    /// Compares with what a server that runs has, and shows what would become of everything.
     pub(super) fn look(
         &self,
         data: impl FnOnce() -> Result<PathBuf, Failure>,
@@ -71,17 +71,17 @@ impl How {
         next: &[&str],
     ) -> Result<(), Failure> {
         let done = "nothing was changed: this was a dry run";
-        let opened = match data().and_then(|directory| handover::open(&directory, false)) {
-            Ok(opened) => opened,
-            Err(failure) => return self.show(&report, next, &format!("{done}; it was compared with nothing: {}", failure.message)),
-        };
-        let looked = Handover::begin(opened, &imported).and_then(|mut handover| {
+        // A database that nobody serves is left alone: to open it may mean to bring it to the layout of this release.
+        let looked = data().map_or(Ok(None), |directory| handover::server(&directory)).and_then(|server| {
+            let Some(server) = server else { return Ok(None) };
+            let mut handover = Handover::begin(server, &imported)?;
             let ending = self.hand_over(&mut handover, imported)?;
-            handover.look(&ending)
+            handover.look(&ending).map(Some)
         });
         match looked {
-            Ok((replaced, lost)) => self.show(&report.beside(replaced, lost), next, done),
-            Err(failure) => self.show(&report, next, &format!("{done}; it would be refused")).and(Err(failure)),
+            Ok(None) => self.show(&report, next, &format!("{done}; no server runs here to compare it with")),
+            Ok(Some((replaced, lost))) => self.show(&report.beside(replaced, lost), next, done),
+            Err(failure) => self.show(&report, &[], done).and(Err(failure)),
         }
     }
 

@@ -34,7 +34,7 @@ impl OverdueArgs {
             let (imported, report) = reading.end(now);
             return self.how.look(data, imported, report, &[]);
         }
-        let mut handover = Handover::begin(handover::open(&data()?, true)?, reading.imported())?;
+        let mut handover = Handover::begin(handover::open(&data()?)?, reading.imported())?;
         reading.logs(&mut tell, &mut |entry| handover.take(entry)).map_err(Failure::usage)?;
         let (imported, report) = reading.end(now);
         bar.finish_and_clear();

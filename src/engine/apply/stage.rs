@@ -42,8 +42,8 @@ impl WorkingState {
             StageCommand::Objects { import, objects } => self.stage_objects(import, objects, now),
             StageCommand::Look { import, ending } => self.look_at_import(import, &ending, now),
             StageCommand::Finish { import, ending } => self.finish_import(import, &ending, now),
-            StageCommand::Abandon { import } => self.staging(import).map(drop).map(|()| {
-                self.change(Change::Staging(StagingChange::Gone { import, leaves: true }, now));
+            StageCommand::Abandon { import } => self.staging(import).map(|staging| staging.logged().next().is_some()).map(|leaves| {
+                self.change(Change::Staging(StagingChange::Gone { import, leaves }, now));
                 Outcome::Done
             }),
             StageCommand::Release(project) => return self.release_project(project, now),

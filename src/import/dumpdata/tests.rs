@@ -42,7 +42,7 @@ fn what_is_no_such_array_is_refused_with_its_place() {
         (" {}", "byte 2: there should be '['"),
         ("[", "byte 2: it is cut off"),
         ("[{\"model\": \"a\", \"fields\": {}}", "byte 30: it is cut off"),
-        ("[{\"model\": \"a\", \"fields\": {}} {}", "byte 31: there should be ']'"),
+        ("[{\"model\": \"a\", \"fields\": {}} {}", "byte 31: there should be ',' or ']'"),
         ("[{\"model\": \"a\", \"fields\": {}},]", "byte 31: "),
         ("[{\"model\": \"api.check\"}]", "byte 2: missing field `fields`"),
         ("[{\"model\": \"api.check\", \"pk\": 1, \"fields\": []}]", "invalid type: sequence"),
@@ -66,6 +66,29 @@ fn objects_may_lie_across_what_is_held() {
     let rows = read_all(json!(objects).to_string().as_bytes()).unwrap();
     let text = |size: &usize| row(Table::Ping, &["id", "ua"], vec![Value::Null, Value::Text("x".repeat(*size))]);
     assert!(rows.iter().eq(&sizes.iter().map(text).collect::<Vec<_>>()));
+}
+
+#[test]
+fn what_is_held_may_end_anywhere_within_an_object() {
+    let other = r#"{"model":"a.b","pk":-12.5e-1,"x":[-1,1.5,2e-05,true,null],"fields":{"n":-3.25E+7}}"#;
+    let ours = r#"{"model":"api.ping","pk":-12,"fields":{"a":-1,"b":1.5e-05,"c":true,"d":null,"e":"\ud83d\ude00ü"}}"#;
+    let wanted = vec![Value::Integer(-12), Value::Integer(-1), Value::Other, Value::Flag(true), Value::Null, Value::Text("😀ü".into())];
+    let wanted = [row(Table::Ping, &["id", "a", "b", "c", "d", "e"], wanted)];
+    let objects = format!("{other},{ours}");
+    for held in 0..=objects.len() {
+        let text = format!("[{}{objects}]", " ".repeat(HELD - 1 - held));
+        assert_eq!(read_all(text.as_bytes()).as_deref(), Ok(&wanted[..]), "{held}");
+    }
+}
+
+#[test]
+fn an_object_has_as_many_bytes_as_a_row_may_have() {
+    let before = r#"[{"model":"api.x","fields":""#;
+    for (spaces, more, is_read) in [(0, 0, true), (0, 1, false), (HELD - 7, 0, true), (HELD - 7, 1, false)] {
+        let body = "x".repeat(LONGEST_ROW - (before.len() - 1) - 2 + more);
+        let text = format!("{}{before}{body}\"}}]", " ".repeat(spaces));
+        assert_eq!(read_all(text.as_bytes()).is_ok(), is_read, "{spaces} {more}");
+    }
 }
 
 proptest! {

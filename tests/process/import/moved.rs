@@ -1,12 +1,13 @@
 //! An overdue moves by the command line: with a server on the database, and without.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::fixture;
-use crate::process::{Done, Server, overdue, run, workplace};
+use crate::process::{Done, Server, admin, overdue, run, workplace};
 
 fn import(data: &Path, file: &Path, words: &[&str]) -> Done {
     run(overdue(&["import", "overdue", "--data"]).arg(data).arg(file).args(words))
@@ -64,6 +65,23 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     let said = "it would take the place of 4 projects that were imported before";
     assert!(looked.status == 0 && looked.out.lines().any(|line| line == said), "{}{}", looked.out, looked.err);
     assert_eq!(middle(&export(&third, &["--logs"])), middle(&before));
+    // So does one that is ended after it was told.
+    let mut socket = UnixStream::connect(third.join("admin.sock")).unwrap();
+    let nothing = "{\"projects\":0,\"keys\":0,\"channels\":0,\"windows\":0,\"checks\":0,\"users\":0,\"pings\":0,\"flips\":0}";
+    let mut asked = |step: &str| {
+        writeln!(socket, "{{\"version\":3,\"message\":{{\"import\":{step}}}}}").unwrap();
+        let mut line = String::new();
+        BufReader::new(&socket).read_line(&mut line).unwrap();
+        line
+    };
+    let begun = asked("{\"begin\":{\"ids\":1,\"checks\":0}}");
+    let import: u64 = serde_json::from_str::<serde_json::Value>(&begun).unwrap()["message"]["import_begun"].as_u64().unwrap();
+    let end = format!("\"import\":{import},\"live\":false,\"newest\":null,\"expected\":{nothing},\"replace\":true");
+    assert!(asked(&format!("{{\"finish\":{{\"look\":true,{end}}}}}")).contains("\"imported\":[0,0,0]"));
+    let is_staged = || admin(&third, &["import", "list"]).contains("staged");
+    assert!(is_staged());
+    drop(socket);
+    assert!((0..100).any(|_| !is_staged()), "it is still under way");
     drop((from, to));
 }
 
