@@ -267,7 +267,7 @@ impl HereRow {
             1 => "1 project that was imported before".into(),
             _ => format!("{} that were imported before", count(replaced, "project")),
         };
-        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost, and only with --replace") };
+        let loss = if lost == Lost::default() { String::new() } else { format!("; {lost}: that would be lost") };
         format!("it would take the place of {of}{loss}")
     }
 }

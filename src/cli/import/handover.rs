@@ -244,8 +244,7 @@ impl Handover {
         let mut reply = self.ask(self.end(ending, false, false))?;
         if let Reply::Touched(which) = reply {
             if !ending.replace {
-                let advice = "--replace does it nevertheless, and what was done and logged here is lost";
-                return Err(Failure::other(format!("{which}; {advice}")));
+                return Err(needs_replace(&which));
             }
             if !ending.yes && !confirmed(&which)? {
                 return Err(Failure::other("nothing was imported"));
@@ -299,6 +298,11 @@ impl Drop for Handover {
 
 fn unexpected() -> Failure {
     Failure::other("the server answered something else than what was asked")
+}
+
+/// Refuses to lose what was done here.
+pub(super) fn needs_replace(which: &impl std::fmt::Display) -> Failure {
+    Failure::other(format!("{which}; --replace does it nevertheless, and what was done and logged here is lost"))
 }
 
 /// Asks on the terminal whether that is meant.

@@ -80,7 +80,10 @@ impl How {
         });
         match looked {
             Ok(None) => self.show(&report, next, &format!("{done}; no server runs here to compare it with")),
-            Ok(Some((replaced, lost))) => self.show(&report.beside(replaced, lost), next, done),
+            Ok(Some((replaced, lost))) => {
+                self.show(&report.beside(replaced, lost), next, done)?;
+                if self.replace || lost == Lost::default() { Ok(()) } else { Err(handover::needs_replace(&lost)) }
+            }
             Err(failure) => self.show(&report, &[], done).and(Err(failure)),
         }
     }

@@ -162,10 +162,13 @@ fn the_command_line_lists_releases_and_imports_again() {
     assert_eq!(here(&dry(&[&["--json"], &only[..]].concat())), json!({ "replaced": 1, "lost_checks": 0, "lost_pings": 0 }));
     admin(&data, &["check", "pause", BACKUP]);
     assert_eq!(here(&dry(&[&["--json"], &only[..]].concat())), json!({ "replaced": 1, "lost_checks": 1, "lost_pings": 0 }));
-    let done = dry(&only);
     let lost = "it would take the place of 1 project that was imported before; 1 check was pinged or changed here since the last import, and 0 \
-                pings arrived here: that would be lost, and only with --replace";
-    assert!(done.status == 0 && done.out.lines().any(|line| line == lost), "{}", done.out);
+                pings arrived here: that would be lost";
+    for (words, status) in [(&[][..], 1), (&["--replace"], 0)] {
+        let done = dry(&[words, &only[..]].concat());
+        assert!(done.status == status && done.out.lines().any(|line| line == lost), "{}{}", done.out, done.err);
+        assert_eq!(done.err.contains("0 pings arrived here; --replace does it nevertheless"), status == 1, "{}", done.err);
+    }
     let done = import(&data, &source, &[&["--live"], &only[..]].concat());
     assert_eq!((done.status, done.out.as_str()), (1, ""));
     let lost = "overdue: 1 check was pinged or changed here since the last import, and 0 pings arrived here";
