@@ -35,6 +35,11 @@ pub use source::{Form, Source};
 /// Things that are wrong that are told at once: see [limits](crate::docs::limits).
 const MOST_COMPLAINTS: usize = 50;
 
+/// Rows that are held at once, which are all but those of logs: see [limits](crate::docs::limits).
+const MOST_ROWS: usize = 4_000_000;
+/// Characters of what is said of a piece of JSON.
+const LONGEST_PROBLEM: usize = 200;
+
 /// Which pings come along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logs {
@@ -103,10 +108,10 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// What is wrong with a piece of JSON, without the place within it, which people would take for one of the file.
+/// What is wrong with a piece of JSON, without the place within it, which people would take for one of the file. It may quote all of it.
 fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).to_owned()
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(problem, _)| problem).chars().take(LONGEST_PROBLEM).collect()
 }
 
 /// Takes the rows of a source.
@@ -189,12 +194,15 @@ impl<'a> Reading<'a> {
             tables: &Table::OBJECTS,
             take: &mut |row| {
                 objects.push(row);
-                Ok(ControlFlow::Continue(()))
+                Ok(if objects.len() <= MOST_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
             },
             complaints: &mut complaints,
             tell: &mut |done| tell(Progress { logs: false, done, total }),
         };
         source.read(&mut pass).map_err(ImportError::Source)?;
+        if objects.len() > MOST_ROWS {
+            return Err(ImportError::Source(format!("{}: there are more than {MOST_ROWS} rows beside those of logs", source.name())));
+        }
         let made = Healthchecks::new(objects, options, now, &mut complaints);
         let healthchecks = made.map_err(|problem| ImportError::Source(format!("{}: {problem}", source.name())))?;
         let mut reading = Self { source, healthchecks };

@@ -160,18 +160,18 @@ fn address(reply: &mut Reply, base_url: &str) {
     }
 }
 
-/// The import that a connection has under way. It is abandoned with the connection: nobody else can go on with it.
+/// The import that a connection has under way, which is one at the most. It is abandoned with the connection.
 struct OwnImport {
     handle: Handle,
     import: Option<ImportId>,
 }
 
 impl OwnImport {
-    /// Notes what a request came to.
-    fn note(&mut self, ends: bool, reply: &Reply) {
+    /// Notes what a request came to, which might have ended an import.
+    fn note(&mut self, ends: Option<ImportId>, reply: &Reply) {
         match reply {
             Reply::ImportBegun(import) => self.import = Some(ImportId(*import)),
-            Reply::Imported(..) | Reply::Done if ends => self.import = None,
+            Reply::Imported(..) | Reply::Done if ends == self.import => self.import = None,
             _ => {}
         }
     }
@@ -210,9 +210,16 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
         let (mut reply, mut rest) = match arrived {
             true if whole => match line::decode::<Request>(&line) {
                 Ok((Request::Part(part), _)) => (gathered(&mut document, &part), None),
+                Ok((Request::Import(ImportRequest::Begin { .. }), _)) if own_import.import.is_some() => {
+                    (Reply::Refused("an import is under way on this connection".into()), None)
+                }
                 Ok((request, _)) => {
-                    let ends =
-                        matches!(request, Request::Import(ImportRequest::Abandon { .. } | ImportRequest::Finish { look: false, .. }));
+                    let ends = match request {
+                        Request::Import(ImportRequest::Abandon { import } | ImportRequest::Finish { look: false, import, .. }) => {
+                            Some(ImportId(import))
+                        }
+                        _ => None,
+                    };
                     if matches!(request, Request::ExportLines { .. }) {
                         to_take = PATIENCE_WITH_IMPORTS;
                     }

@@ -38,7 +38,7 @@ const REFERENCES: [&str; 3] = ["owner", "project", "user"];
 /// # Errors
 /// When it cannot be read or is no such array; the message says where.
 pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String> {
-    let mut text = Text { file, held: Vec::new(), taken: 0, gone: 0 };
+    let mut text = Text { file, held: Vec::new(), whole: 0, taken: 0, gone: 0 };
     let mut rows = Rows { visit, names: Vec::new(), columns: Rc::default() };
     text.expect(b'[', "'['")?;
     if text.next()? == Some(b']') {
@@ -58,6 +58,8 @@ pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String>
 struct Text<F> {
     file: F,
     held: Vec<u8>,
+    /// Bytes of what is held up to a number that may go on. An object does not end with one, and a cut one would be taken for a wrong one.
+    whole: usize,
     /// Bytes of what is held that have been read.
     taken: usize,
     /// Bytes of the file before what is held.
@@ -84,6 +86,8 @@ impl<F: Read> Text<F> {
             return Err(self.wrong(&format!("an object of more than {} MiB", LONGEST_ROW >> 20)));
         }
         let read = (&mut self.file).take(wanted as u64).read_to_end(&mut self.held);
+        let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+        self.whole = self.held.len() - self.held.iter().rev().take_while(is_of_number).count();
         read.map(|read| read > 0).map_err(|error| self.wrong(&error.to_string()))
     }
 
@@ -118,10 +122,7 @@ impl<F: Read> Text<F> {
     fn object(&mut self, rows: &mut Rows<'_>) -> Result<ControlFlow<()>, String> {
         self.next()?;
         loop {
-            // A number that is cut would be taken for a wrong one. An object does not end with one.
-            let is_of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-            let rest = self.rest();
-            let rest = rest.get(..rest.len() - rest.iter().rev().take_while(is_of_number).count()).unwrap_or_default();
+            let rest = self.held.get(self.taken..self.whole).unwrap_or_default();
             let mut objects = serde_json::Deserializer::from_slice(rest).into_iter::<Object<'_>>();
             let wrong = match objects.next() {
                 Some(Ok(object)) => {

@@ -147,7 +147,6 @@ pub struct Report {
     serve_flags: Vec<String>,
     advice: Vec<String>,
     /// What a dry run has found at the server; `None`: it was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     here: Option<HereRow>,
 }
 

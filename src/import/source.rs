@@ -143,12 +143,19 @@ impl Data {
         }
     }
 
-    fn spooled(from: impl io::Read, random: &Random) -> Result<Self, String> {
-        let (_directory, path, mut file) = spooled(from, random)?;
-        match form(&mut file)? {
-            Form::Sqlite => Self::database(&path),
-            form => Ok(Self::Text(form, file)),
+    fn spooled(mut from: impl io::Read, random: &Random) -> Result<Self, String> {
+        let mut head = Vec::with_capacity(HEAD);
+        (&mut from).take(HEAD as u64).read_to_end(&mut head).map_err(|error| error.to_string())?;
+        let form = Form::of(&head)?;
+        let (directory, path, mut file) = empty(random)?;
+        let from = head.chain(from);
+        if form == Form::Sqlite {
+            fill(&mut file, from)?;
+            return Self::database(&path);
         }
+        drop(directory);
+        fill(&mut file, from)?;
+        Ok(Self::Text(form, file))
     }
 
     #[cfg(feature = "sqlite")]
@@ -162,13 +169,25 @@ impl Data {
     }
 }
 
-/// What cannot be read twice, in a file that can. The directory goes with whoever holds it, the file with the last that has it open.
-fn spooled(mut from: impl io::Read, random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
+/// An empty file that goes with its directory. If that goes first nobody who is killed leaves it behind.
+fn empty(random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
     let directory = PrivateDirectory::make(random)?;
     let path = directory.0.join("copy");
-    let mut file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    io::copy(&mut from, &mut file).map_err(|error| format!("cannot be kept in {}: {error}", path.display()))?;
+    let file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     Ok((directory, path, file))
+}
+
+fn fill(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
+    let kept = io::copy(&mut from, file);
+    kept.map(drop).map_err(|error| format!("cannot be kept in a file below {}: {error}", std::env::temp_dir().display()))
+}
+
+/// What cannot be read twice, in a file that can.
+fn unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
+    let (directory, _, mut file) = empty(random)?;
+    drop(directory);
+    fill(&mut file, from)?;
+    Ok(file)
 }
 
 /// A file, or standard input for `-`, that can be read more than once, and what errors call it.
@@ -180,11 +199,11 @@ pub(super) fn rereadable(path: &Path, random: &Random) -> Result<(String, File),
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let open = || {
         if is_input {
-            return spooled(io::stdin().lock(), random).map(|(.., file)| file);
+            return unnamed(io::stdin().lock(), random);
         }
         let file = File::open(path).map_err(|error| error.to_string())?;
         let is_file = file.metadata().map_err(|error| error.to_string())?.is_file();
-        if is_file { Ok(file) } else { spooled(file, random).map(|(.., file)| file) }
+        if is_file { Ok(file) } else { unnamed(file, random) }
     };
     open().map(|file| (name.clone(), file)).map_err(|problem| format!("{name}: {problem}"))
 }
@@ -233,9 +252,7 @@ impl DumpFile {
     /// # Errors
     /// When it cannot be made.
     pub(super) fn new(random: &Random) -> Result<Self, String> {
-        let directory = PrivateDirectory::make(random)?;
-        let path = directory.0.join("copy");
-        let file = private(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let (_, _, file) = empty(random)?;
         Ok(Self(Mutex::new((BufWriter::new(file), false))))
     }
 

@@ -47,7 +47,7 @@ fn a_source_may_come_through_a_pipe_and_nothing_of_it_stays() {
     for (file, _) in FILES {
         let mut command = overdue(&["import", "healthchecks", "-", "--dry-run"]);
         let done = run(command.env("TMPDIR", &temporary).stdin(File::open(fixture(file)).unwrap()));
-        let said = "overdue: nothing was changed: this was a dry run; no server runs here to compare it with\n";
+        let said = "overdue: nothing was changed: this was a dry run; no server answers here to compare it with\n";
         assert_eq!((done.status, done.err.as_str()), (0, said), "{file}");
         for line in ["           source  carried  changed  dropped", "3 checks are late by now: Backup, Running, Tiny log"] {
             assert!(done.out.lines().any(|found| found == line), "{line:?} is not in:\n{}", done.out);

@@ -79,7 +79,7 @@ impl How {
             handover.look(&ending).map(Some)
         });
         match looked {
-            Ok(None) => self.show(&report, next, &format!("{done}; no server runs here to compare it with")),
+            Ok(None) => self.show(&report, next, &format!("{done}; no server answers here to compare it with")),
             Ok(Some((replaced, lost))) => {
                 self.show(&report.beside(replaced, lost), next, done)?;
                 if self.replace || lost == Lost::default() { Ok(()) } else { Err(handover::needs_replace(&lost)) }

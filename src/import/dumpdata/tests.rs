@@ -55,6 +55,8 @@ fn what_is_no_such_array_is_refused_with_its_place() {
     }
     let long = std::io::Cursor::new("[{\"model\": \"api.ping\", \"fields\": {\"a\": \"").chain(std::io::repeat(b'x'));
     assert!(read(long, &mut Everything::default()).unwrap_err().contains("an object of more than 64 MiB"));
+    let quoted = read_all(format!("[{:?}]", "x".repeat(1 << 20)).as_bytes()).unwrap_err();
+    assert!(quoted.starts_with("byte 2: invalid type: string \"xxx") && quoted.len() < 300, "{quoted}");
     let deep = format!("[{{\"model\": \"api.ping\", \"fields\": {{\"a\": {}", "[".repeat(100_000));
     assert!(read_all(deep.as_bytes()).is_err());
 }

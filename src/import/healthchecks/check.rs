@@ -143,7 +143,8 @@ fn state(row: &Row, created: Moment, settings: &Settings, now: Moment) -> Result
     state.run = row.moment("last_start")?.map(|start| Run { start: past(start), rid });
     state.last_duration = row.micros("last_duration")?.filter(|micros| *micros >= 0);
     let n_pings = row.integer("n_pings")?.unwrap_or(0);
-    state.n_pings = u64::try_from(n_pings).map_err(|_| row.wrong("n_pings is negative"))?;
+    // Its column is an integer of 32 bits.
+    state.n_pings = u32::try_from(n_pings).map_err(|_| row.wrong("n_pings is negative or too large"))?.into();
     if state.status == Status::Up && state.last_ping.is_none() {
         return Err(row.wrong("status is up, but last_ping is missing"));
     }

@@ -78,6 +78,7 @@ fn what_is_exported_is_imported_by_servers_and_without() {
     let import: u64 = serde_json::from_str::<serde_json::Value>(&begun).unwrap()["message"]["import_begun"].as_u64().unwrap();
     let end = format!("\"import\":{import},\"live\":false,\"newest\":null,\"expected\":{nothing},\"replace\":true");
     assert!(asked(&format!("{{\"finish\":{{\"look\":true,{end}}}}}")).contains("\"imported\":[0,0,0]"));
+    assert!(asked("{\"begin\":{\"ids\":1,\"checks\":0}}").contains("an import is under way on this connection"));
     let is_staged = || admin(&third, &["import", "list"]).contains("staged");
     assert!(is_staged());
     drop(socket);

@@ -195,7 +195,11 @@ fn the_command_line_lists_releases_and_imports_again() {
     let done = import(&data, &source, &[&["--live"], &taken[..]].concat());
     for (done, shown) in [(done, false), (dry(&taken), true)] {
         assert_eq!((done.status, done.out.starts_with("           source  carried")), (1, shown), "{}", done.err);
-        let said = ["there is a project \"Taken\" here already", "nothing was imported"];
+        let said = [
+            "there is a project \"Taken\" here already",
+            "with --project 72b33a1c-b0bf-49cd-93db-0102962414c7=NEW",
+            "nothing was imported",
+        ];
         assert!(said.iter().all(|part| done.err.contains(part)), "{}", done.err);
     }
     assert_eq!(admin(&data, &["import", "list", "--json"]), "[]");

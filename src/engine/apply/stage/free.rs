@@ -90,7 +90,7 @@ impl<'a> Claims<'a> {
             let name = project.name.as_str();
             if stays.contains(name) {
                 self.taken.tell(|| {
-                    format!("there is a project {name:?} here already, which another UUID has; give this one another name with --project {name:?}=NEW")
+                    format!("there is a project {name:?} here already, which another UUID has; give this one another name with --project {}=NEW", project.uuid)
                 });
             }
             if let Some(there) = state.project_by_badge_key(&project.badge_key).filter(|id| !replaced.has(*id)) {

@@ -38,7 +38,8 @@ fn settings_go_through_the_parsers_of_the_api() {
         (&[("methods", "PUT")], "methods is neither empty nor POST"),
         (&[("status", "grace")], "status is none of new, up, down, paused"),
         (&[("status", "up")], "status is up, but last_ping is missing"),
-        (&[("n_pings", "-1")], "n_pings is negative"),
+        (&[("n_pings", "-1")], "n_pings is negative or too large"),
+        (&[("n_pings", "4294967296")], "n_pings is negative or too large"),
         (&[("code", "x")], "code is not a UUID"),
     ] {
         let complaint = check(&given(more), &options(), NOW).err().unwrap();
