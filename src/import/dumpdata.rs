@@ -40,7 +40,7 @@ const REFERENCES: [&str; 3] = ["owner", "project", "user"];
 pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String> {
     let mut text = Text { file, held: Vec::new(), whole: 0, taken: 0, gone: 0 };
     let mut rows = Rows { visit, names: Vec::new(), columns: Rc::default() };
-    text.expect(b'[', "'['")?;
+    text.skip(b'[', "'['")?;
     if text.next()? == Some(b']') {
         return text.end();
     }
@@ -53,8 +53,8 @@ pub(super) fn read(file: impl Read, visit: &mut dyn Visit) -> Result<(), String>
     Ok(())
 }
 
-/// The text of the file, of which a part is held. Objects are read where they lie: byte for byte from the file it would take three times
-/// as long.
+/// The text of the file, of which a part is held. Objects are read where they lie: byte for byte from the file takes several times as
+/// long.
 struct Text<F> {
     file: F,
     held: Vec<u8>,
@@ -103,7 +103,8 @@ impl<F: Read> Text<F> {
         }
     }
 
-    fn expect(&mut self, byte: u8, told: &str) -> Result<(), String> {
+    /// Reads the byte that has to come next; errors call it as it is `told`.
+    fn skip(&mut self, byte: u8, told: &str) -> Result<(), String> {
         match self.next()? {
             Some(found) if found == byte => self.taken += 1,
             Some(_) => return Err(self.wrong(&format!("there should be {told}"))),
@@ -114,7 +115,7 @@ impl<F: Read> Text<F> {
 
     /// Reads what ends the array and the file.
     fn end(&mut self) -> Result<(), String> {
-        self.expect(b']', "',' or ']'")?;
+        self.skip(b']', "',' or ']'")?;
         self.next()?.map_or(Ok(()), |_| Err(self.wrong("something follows the array")))
     }
 

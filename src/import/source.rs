@@ -147,15 +147,13 @@ impl Data {
         let mut head = Vec::with_capacity(HEAD);
         (&mut from).take(HEAD as u64).read_to_end(&mut head).map_err(|error| error.to_string())?;
         let form = Form::of(&head)?;
-        let (directory, path, mut file) = empty(random)?;
         let from = head.chain(from);
-        if form == Form::Sqlite {
-            fill(&mut file, from)?;
-            return Self::database(&path);
+        if form != Form::Sqlite {
+            return Ok(Self::Text(form, unnamed(from, random)?));
         }
-        drop(directory);
+        let (_directory, path, mut file) = empty(random)?;
         fill(&mut file, from)?;
-        Ok(Self::Text(form, file))
+        Self::database(&path)
     }
 
     #[cfg(feature = "sqlite")]
@@ -169,7 +167,7 @@ impl Data {
     }
 }
 
-/// An empty file that goes with its directory. If that goes first nobody who is killed leaves it behind.
+/// An empty file in a directory of its own. When the directory is dropped the file has no name any more, and goes when it is closed.
 fn empty(random: &Random) -> Result<(PrivateDirectory, PathBuf, File), String> {
     let directory = PrivateDirectory::make(random)?;
     let path = directory.0.join("copy");
@@ -182,7 +180,7 @@ fn fill(file: &mut File, mut from: impl io::Read) -> Result<(), String> {
     kept.map(drop).map_err(|error| format!("cannot be kept in a file below {}: {error}", std::env::temp_dir().display()))
 }
 
-/// What cannot be read twice, in a file that can.
+/// What cannot be read twice, in a file that can. It has no name while it is filled, so that nothing stays if the process is killed.
 fn unnamed(from: impl io::Read, random: &Random) -> Result<File, String> {
     let (directory, _, mut file) = empty(random)?;
     drop(directory);
