@@ -52,6 +52,7 @@ impl House {
         let config = http::Config {
             base_url: base.parse()?,
             trusted_proxies: Vec::new(),
+            site_name: "overdue".into(),
             api_rate: http::ApiRate::UNLIMITED,
             web: web::Config::new(web::Auth::None),
             connections_per_address: usize::MAX,

@@ -27,7 +27,8 @@ put() { # MODE FILE PLACE
 put 755 "$out/$target/release/overdue" usr/bin/overdue
 for unit in overdue.service overdue.socket overdue-smtp.socket; do put 644 "packaging/systemd/$unit" "lib/systemd/system/$unit"; done
 put 644 packaging/systemd/overdue.sysusers usr/lib/sysusers.d/overdue.conf
-put 644 packaging/default/overdue etc/default/overdue
+# Variables may hold passwords, as in the address of a proxy.
+put 640 packaging/default/overdue etc/default/overdue
 put 644 packaging/completions/overdue usr/share/bash-completion/completions/overdue
 put 644 packaging/completions/_overdue usr/share/zsh/vendor-completions/_overdue
 put 644 packaging/completions/overdue.fish usr/share/fish/vendor_completions.d/overdue.fish

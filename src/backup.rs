@@ -18,7 +18,7 @@ use crate::engine::{Beside, Handle, Pace};
 use crate::random::Random;
 use crate::store::{Findings, Inspection, Restoration, StoreError};
 pub use file::{BackupFile, open, read};
-pub use intervals::{Intervals, Keeper, Newest};
+pub use intervals::{Intervals, Keeper};
 use stream::{Reader, Writer};
 
 /// How long a backup may take, without its rests. Pages that are freed meanwhile are not used again, so the file grows: see
@@ -40,6 +40,8 @@ pub enum BackupError {
     Damaged(String),
     /// It took too long.
     TooSlow,
+    /// Making it ended with a panic, which the log shows.
+    Panicked,
 }
 
 impl fmt::Display for BackupError {
@@ -48,6 +50,7 @@ impl fmt::Display for BackupError {
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
             Self::Damaged(reason) => f.write_str(reason),
+            Self::Panicked => f.write_str("the program panicked while it made the backup; the log has the place"),
             Self::TooSlow => write!(f, "it took longer than {} minutes", MOST_TIME.as_secs() / 60),
         }
     }

@@ -47,6 +47,9 @@ pub fn prepare(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt) -> 
 
 /// What an answer to one of the steps means.
 pub fn judge(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt, step: &Step, answer: &Answer, now: Moment) -> Judged {
+    if let Step::Unsendable(reason) = step {
+        return Judged { verdict: Verdict::Unsendable, error: reason.clone(), status: 0 };
+    }
     let call = Call { settings, alert, attempt };
     let verdict = match (step, answer) {
         (Step::Http(request), Answer::Http(response)) => kinds::sender(settings.kind())

@@ -25,6 +25,7 @@ mod serve;
 mod shared;
 mod table;
 mod user;
+mod variables;
 mod web;
 mod window;
 
@@ -178,8 +179,12 @@ impl From<Request> for Question {
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     let program = words.first().map(PathBuf::from).unwrap_or_default();
+    let is_job = words.get(1).is_some_and(|word| word == "run");
     let done = match parse(words, |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
+        Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
+            Err(Failure::usage(format!("{}; write -- before the command of the job", one_line(&error.render().to_string()))))
+        }
         Err(error) => help_or_usage(&error).map(|()| ExitCode::SUCCESS),
     };
     match done {
@@ -208,19 +213,32 @@ fn parse(words: Vec<OsString>, variable: impl Fn(&OsStr) -> Option<OsString> + C
 
 fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
     let Cli { data, command } = cli;
-    let data = || data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage);
+    // A server is not meant to take the place of the one that a package installed.
+    let is_definite = data.is_some() || matches!(command, Command::Serve(_));
+    let data = || {
+        let found = data::directory(data, |name| std::env::var_os(name)).map_err(Failure::usage)?;
+        Ok::<_, Failure>(if is_definite { found } else { data::of_service_or(found, data::has_database) })
+    };
     let done = match command {
         // Its exit status is the job's.
         Command::Run(args) => return args.run().map(ExitCode::from),
         Command::Ping(args) => args.run(),
         Command::Serve(args) => {
-            let config = args.config(data()?, program).map_err(Failure::usage)?;
+            let data = data()?;
+            data::become_owner(&data)?;
+            let mut config = args.config(data, program).map_err(Failure::usage)?;
+            config.warnings.extend(variables::unknown(&Cli::command(), std::env::vars_os().map(|(name, _)| name)));
             crate::serve::run(config).map_err(Failure::other)
         }
         Command::Project(command) => {
             let data = data()?;
+            let makes = !is_definite && command.makes_database(&data);
             command.confirm(|request| reply(&data, request, None))?;
-            ask(&data, command.into())
+            ask(&data, command.into())?;
+            if makes {
+                let _ = writeln!(io::stderr(), "overdue: made a new database in {}", data.display());
+            }
+            Ok(())
         }
         Command::Key(command) => ask(&data()?, command.into()),
         Command::Channel(ChannelCommand::Kinds(args)) => args.show(),
@@ -255,6 +273,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
 
 /// Puts a request to the server, or to the database. A refusal is a failure.
 fn reply(data: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, Failure> {
+    let _owner = data::as_owner(data)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
     match runtime.block_on(admin::ask(data, request, sending)).map_err(Failure::other)? {
         Reply::Invalid(reason) => Err(Failure::usage(reason)),
@@ -284,11 +303,16 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Flips(rows) => table::show(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
         Reply::Channels(rows) => table::show(&rows, json, &channel::HEADINGS, channel::cells),
         Reply::Windows(rows) => table::show(&rows, json, &window::HEADINGS, window::cells),
-        Reply::Alerting(row) => table::show_whole(&[row], json),
+        Reply::Alerting(row) if json => table::show_whole(&[row], json),
+        Reply::Alerting(row) => table::show_whole(&[row.in_words()], json),
         Reply::Deliveries(rows) => table::show(&rows, json, &deliveries::HEADINGS, deliveries::cells),
         Reply::Queued(number) => table::made(&format!("waits to be sent as {number}"), &serde_json::json!({ "number": number }), json),
         Reply::Assigned(count) => table::made(&channel::assigned(count), &serde_json::json!({ "checks": count }), json),
         Reply::Tested(row) => return channel::tested(&row, json),
+        Reply::Warnings(warnings) => {
+            channel::warn(&warnings);
+            Ok(())
+        }
     };
     shown.map_err(Failure::unwritten)
 }

@@ -17,6 +17,7 @@ pub mod moment;
 pub mod outcomes;
 pub mod parents;
 pub mod ping;
+pub mod ping_address;
 pub mod project;
 pub mod schedule;
 pub mod staged;

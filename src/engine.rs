@@ -14,6 +14,7 @@ mod pace;
 pub mod plan;
 mod query;
 mod queue;
+mod reading;
 mod readings;
 mod replies;
 mod report;
@@ -26,11 +27,12 @@ mod writer;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::domain::channel::Transports;
 use crate::domain::check::Check;
 use crate::domain::ids::{CheckId, ProjectId};
 use crate::domain::moment::Moment;
@@ -52,6 +54,7 @@ pub use feed::{Noted, Watch};
 pub use housekeeping::Thresholds;
 pub use pace::{Beside, Pace};
 pub use replies::ReplyInbox;
+pub use state::Unnotified;
 pub use trial::{Trial, Tried};
 pub use writer::{Ended, Writer};
 
@@ -122,6 +125,8 @@ struct Shared {
     random: Random,
     ping_body_limit: usize,
     metrics: Metrics,
+    /// Set once, by the part that sends.
+    transports: OnceLock<Transports>,
     /// Nothing had ever been made in the database when it was opened.
     new: bool,
 }
@@ -159,9 +164,15 @@ impl Handle {
         self.0.reply_routes.serve_this_thread()
     }
 
-    /// The published state. Hold it for as long as it takes to look something up or to clone it: the writer waits for it.
-    pub fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.0.published.read().unwrap_or_else(PoisonError::into_inner)
+    /// Calls `look` with the published state and returns its result. Look something up in it or clone it, no more: the writer waits
+    /// meanwhile.
+    ///
+    /// `look` must not call this function again, of any handle: the lock lets no new reader in while a writer waits, so a thread that
+    /// reads twice at a time and the writer would wait for each other for ever. Debug builds panic instead.
+    pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        let _once = reading::Reading::begin();
+        let state = self.0.published.read().unwrap_or_else(PoisonError::into_inner);
+        look(&state)
     }
 
     /// Shows `visit` every check of a project, oldest first, while the writer waits for nothing that `visit` does. What is visited late
@@ -202,7 +213,7 @@ impl Handle {
     }
 
     fn copy_checks(&self, project: ProjectId, older: Option<CheckId>, most: usize, to: &mut Vec<Check>) {
-        to.extend(self.state().checks_after(project, older).take(most).cloned());
+        self.with_state(|state| to.extend(state.checks_after(project, older).take(most).cloned()));
     }
 
     /// The time now.
@@ -222,7 +233,7 @@ impl Handle {
 
     /// The secret that signs badge URLs; always there once the engine is open.
     pub fn badge_secret(&self) -> Option<BadgeSecret> {
-        self.state().badge_secret
+        self.with_state(|state| state.badge_secret)
     }
 
     /// Bytes of an HTTP ping's body that are stored.
@@ -243,9 +254,39 @@ impl Handle {
     /// Whether a deadline has passed for a minute that nobody has looked at.
     pub fn is_behind(&self) -> bool {
         let now = self.now().plus_secs(-LATE_SECS);
-        let state = self.state();
         let is_late = |check: &Check| check.state.next_look(&check.settings).is_some_and(|at| at < now);
-        state.checks().any(is_late)
+        let projects: Vec<_> = self.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
+        projects.into_iter().any(|project| self.any_check(project, is_late))
+    }
+
+    /// True if any check of a project is like that. The writer does not wait until all of them have been looked at.
+    fn any_check(&self, project: ProjectId, is_like_that: impl Fn(&Check) -> bool) -> bool {
+        let mut last = None;
+        loop {
+            let (found, more) = self.with_state(|state| {
+                let mut seen = 0;
+                for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
+                    if is_like_that(check) {
+                        return (true, false);
+                    }
+                    (last, seen) = (Some(check.id), seen + 1);
+                }
+                (false, seen == VISITED_AT_ONCE)
+            });
+            if !more {
+                return found;
+            }
+        }
+    }
+
+    /// The transports that the server was started with; `None`: nothing is sent here, so they are not known.
+    pub fn transports(&self) -> Option<Transports> {
+        self.0.transports.get().copied()
+    }
+
+    /// Notes the transports. Later calls change nothing.
+    pub fn set_transports(&self, transports: Transports) {
+        let _ = self.0.transports.set(transports);
     }
 
     /// What is counted.

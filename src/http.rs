@@ -58,6 +58,8 @@ pub struct Config {
     pub base_url: BaseUrl,
     /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded` are believed.
     pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// Name of the site, which stands on the badge of a whole project.
+    pub site_name: Box<str>,
     /// How often a key may ask.
     pub api_rate: ApiRate,
     /// The dashboard.

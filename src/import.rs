@@ -8,6 +8,7 @@ pub mod api;
 mod copy;
 mod dumpdata;
 pub mod environment;
+pub mod flip_order;
 mod healthchecks;
 pub mod numbering;
 pub mod overdue;
@@ -26,7 +27,7 @@ use crate::domain::moment::Moment;
 use crate::domain::project::ProjectName;
 use crate::domain::timezone::Timezone;
 use environment::Environment;
-use healthchecks::Healthchecks;
+use healthchecks::{Healthchecks, MOST_SESSIONS};
 pub use report::Report;
 pub use rows::Complaint;
 use rows::{Row, Table};
@@ -169,7 +170,7 @@ impl Visit for Pass<'_> {
 pub enum Entry {
     /// A ping. Those of a check come in any order.
     Ping(ImportedPing),
-    /// A flip. Those of a check come in any order, with numbers that rise with their age there.
+    /// A flip. Those of a check come in any order, with numbers that rise with their age there; see [`flip_order`].
     Flip(ImportedFlip, i64),
     /// A flip. Those of a check come in the order in which they were logged.
     NextFlip(ImportedFlip),
@@ -189,11 +190,14 @@ impl<'a> Reading<'a> {
     pub fn begin(source: &'a mut Source, options: &'a Options, now: Moment, tell: &mut dyn FnMut(Progress)) -> Result<Self, ImportError> {
         let total = source.size();
         let mut complaints = Vec::new();
-        let mut objects = Vec::new();
+        let (mut objects, mut sessions) = (Vec::new(), 0);
         let mut pass = Pass {
             tables: &Table::OBJECTS,
             take: &mut |row| {
-                objects.push(row);
+                // Some of them show as much as all.
+                let is_needed = row.table != Table::Session || sessions < MOST_SESSIONS;
+                sessions += usize::from(row.table == Table::Session);
+                objects.extend(is_needed.then_some(row));
                 Ok(if objects.len() <= MOST_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
             },
             complaints: &mut complaints,
@@ -241,7 +245,7 @@ impl<'a> Reading<'a> {
         let (total, healthchecks) = (self.source.size(), &mut self.healthchecks);
         let mut pass = Pass {
             tables: &Table::LOGS,
-            take: &mut |row| Ok(healthchecks.log(&row)?.map_or(ControlFlow::Continue(()), &mut *take)),
+            take: &mut |row| Ok(healthchecks.log(&row).map_or(ControlFlow::Continue(()), &mut *take)),
             complaints,
             tell: &mut |done| tell(Progress { logs: true, done, total }),
         };

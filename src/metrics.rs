@@ -1,10 +1,12 @@
 //! What the server counts of itself, and its text for Prometheus. Counting is an addition to a number and waits for nobody; what can be
 //! looked up is looked up when somebody asks.
 
+mod backups;
 mod process;
 mod text;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode_registry;
@@ -19,6 +21,7 @@ use crate::domain::alert::DeliveryOutcome;
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Scheme};
 use crate::domain::status::Status;
+pub use backups::BackupStatus;
 
 /// The commit that this release was built from.
 pub const COMMIT: &str = match option_env!("OVERDUE_COMMIT") {
@@ -116,8 +119,8 @@ pub struct Metrics {
     logged_bytes: AtomicU64,
     /// Microseconds; 0: there was none.
     last_commit: AtomicU64,
-    /// Microseconds; 0: there is none.
-    newest_backup: AtomicI64,
+    /// `None`: the server makes none by itself.
+    backups: Mutex<Option<BackupStatus>>,
     /// 1: what the files of `--apply` declare was made so; 0: it could not be; negative: there are none.
     apply_ok: AtomicI64,
     started: Moment,
@@ -191,7 +194,7 @@ impl Metrics {
             logged_pings: AtomicU64::new(0),
             logged_bytes: AtomicU64::new(0),
             last_commit: AtomicU64::new(0),
-            newest_backup: AtomicI64::new(0),
+            backups: Mutex::new(None),
             apply_ok: AtomicI64::new(-1),
             started,
             registry,
@@ -287,9 +290,28 @@ impl Metrics {
         self.logged_bytes.store(bytes, Relaxed);
     }
 
-    /// A backup was begun then.
+    /// Notes that the server makes backups by itself, and when the newest one was begun that it has found.
+    pub fn makes_backups(&self, newest: Option<Moment>) {
+        self.change_backups(|status| status.newest = newest);
+    }
+
+    /// Notes a backup that was begun then.
     pub fn backed_up(&self, at: Moment) {
-        self.newest_backup.store(at.micros(), Relaxed);
+        self.change_backups(|status| status.made(at));
+    }
+
+    /// Notes that no backup could be made, and why.
+    pub fn backup_failed(&self, at: Moment, reason: String) {
+        self.change_backups(|status| status.failed(at, reason));
+    }
+
+    /// How automatic backups go; `None`: the server makes none by itself.
+    pub fn backups(&self) -> Option<BackupStatus> {
+        self.backups.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change_backups(&self, change: impl FnOnce(&mut BackupStatus)) {
+        change(self.backups.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default());
     }
 
     /// What the files of `--apply` declare was made so, or could not be.
@@ -345,10 +367,9 @@ impl Metrics {
             channels.get_or_create(&[("status", status)]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         registry.register("channels", "Channels by whether they take what is sent", channels);
-        let backup = self.newest_backup.load(Relaxed);
-        if backup > 0 {
+        if let Some(newest) = self.backups().and_then(|status| status.newest) {
             let help = "When the newest backup that the server made was begun";
-            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(seconds(backup)));
+            registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(seconds(newest.micros())));
         }
     }
 }

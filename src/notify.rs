@@ -8,6 +8,7 @@ mod facts;
 mod heartbeat;
 mod notices;
 mod plan;
+mod recipients;
 mod repeat;
 mod rules;
 mod sending;
@@ -29,6 +30,7 @@ use crate::domain::ids::DeliveryNumber;
 use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
 use crate::engine::command::{Command, Outcome, Report};
+use crate::engine::state::State;
 use crate::engine::{Handle, Tried};
 use crate::outbound::Outbound;
 pub use heartbeat::Heartbeat;
@@ -48,6 +50,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 256;
 /// The longest wait without looking at the time, since clocks are set.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same while alerts of a channel are sent again, and what is new waits for the answer.
+const RESENDING: Duration = Duration::from_millis(100);
+/// Commands that wait for the writer at the same time: it writes what waits in one go.
+const TOGETHER: usize = 16;
 
 /// What the notifier is told once, at start.
 pub struct Config {
@@ -66,18 +72,19 @@ pub struct Config {
     /// The base URL under which pages of checks are served, for links in messages; `None`: there are none, or it is not known where this
     /// server is reached.
     pub pages: Option<String>,
-    /// Where whoever gets the mails of a channel ends that; `None`: it is not known where this server is reached.
+    /// Unsubscribe links for recipients of mails; `None`: it is not known where this server is reached.
     pub unsubscribe: Option<Unsubscribe>,
 }
 
-/// Makes the link by which whoever gets the mails of a channel ends that.
-pub type Unsubscribe = Box<dyn Fn(&Channel) -> Option<String> + Send>;
+/// Makes the unsubscribe link of a channel for one recipient.
+pub type Unsubscribe = Box<dyn Fn(&Channel, &str) -> Option<String> + Send>;
 
 /// Starts telling, until `stopped` holds true; the receiver tells when it has ended.
 ///
 /// # Errors
 /// When the system gives no thread.
 pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> std::io::Result<oneshot::Receiver<()>> {
+    handle.set_transports(config.outbound.transports());
     let (tell, ended) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MOST_READERS).build()?;
     std::thread::Builder::new().name("notify".into()).spawn(move || {
@@ -93,6 +100,7 @@ pub fn start(handle: Handle, config: Config, stopped: watch::Receiver<bool>) -> 
 
 /// Carries out the tests that are asked for, one after the other, and sends nothing else: for a command that has the database to itself.
 pub async fn try_channels(handle: &Handle, config: Config) -> Infallible {
+    handle.set_transports(config.outbound.transports());
     let sender = MessageSender::new(handle.clone(), config);
     loop {
         while let Some(trial) = handle.next_trial() {
@@ -145,8 +153,7 @@ impl Notifier {
             aside.spawn_local(heartbeat::run(Rc::clone(&self.sender), heartbeat));
         }
         while !*stopped.borrow() {
-            let uptime = self.now().uptime.as_micros();
-            self.last_round.store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.note_round();
             let again = self.round().await;
             tokio::select! {
                 () = self.handle.something_to_send() => {}
@@ -199,13 +206,16 @@ impl Notifier {
         for channel in self.reminders.due(&self.sender, now) {
             // One that is refused is due again.
             if matches!(self.handle.call(Command::Remind(channel)).await, Ok(Ok(_))) {
-                self.reminders.reminded(channel, now.wall);
+                self.reminders.reminded(channel, now);
             }
         }
         let Step { jobs, reports, again, .. } = {
-            let state = self.handle.state();
-            let zone = &self.sender.zone;
-            self.plan.step(&state, |channel| Rules::of(channel, zone, now.wall), now)
+            let resending = self.sender.resending.borrow();
+            let rules = |channel: &Channel| {
+                let rules = Rules::of(channel, &self.sender.zone, now.wall);
+                if resending.contains(&channel.id) { Rules { parallel: 0, ..rules } } else { rules }
+            };
+            self.plan.step(&self.handle, rules, now)
         };
         if !reports.is_empty() && !self.submit(reports).await {
             jobs.iter().for_each(|job| self.plan.settled(job.id));
@@ -214,14 +224,15 @@ impl Notifier {
         if !jobs.is_empty() && !self.begin(jobs).await {
             return PAUSE;
         }
-        again.map_or(PATIENCE, |at| at.saturating_sub(self.now().uptime).min(PATIENCE))
+        let longest = if self.sender.resending.borrow().is_empty() { PATIENCE } else { RESENDING };
+        again.map_or(longest, |at| at.saturating_sub(self.now().uptime).min(longest))
     }
 
     /// Begins the tests whose turn it is. Some kinds cost money, so tests count among the messages of a day.
     fn try_channels(&mut self) {
         let now = self.now();
         while let Some(trial) = self.handle.next_trial() {
-            let Some(channel) = self.handle.state().channel(trial.channel).cloned() else { continue };
+            let Some(channel) = self.handle.with_state(|state| state.channel(trial.channel).cloned()) else { continue };
             if self.plan.may_try(&channel, &Rules::of(&channel, &self.sender.zone, now.wall), now) {
                 let sender = Rc::clone(&self.sender);
                 tokio::task::spawn_local(async move { sender.try_channel(trial).await });
@@ -265,48 +276,96 @@ impl Notifier {
     }
 
     async fn submit(&self, reports: Vec<Report>) -> bool {
-        let mut together = Vec::new();
-        let mut rows = 0;
+        let (mut commands, mut together, mut rows) = (Vec::new(), Vec::new(), 0);
         for report in reports {
-            for part in report.rows.chunks(AT_ONCE) {
-                if rows + part.len() > AT_ONCE && !self.carry_out(std::mem::take(&mut together)).await {
-                    return false;
+            let mut part_of = |part: &[DeliveryNumber]| {
+                if rows + part.len() > AT_ONCE && !together.is_empty() {
+                    commands.push(Command::ReportDeliveries(std::mem::take(&mut together)));
+                    rows = 0;
                 }
-                rows = if together.is_empty() { part.len() } else { rows + part.len() };
+                rows += part.len();
                 together.push(Report { rows: part.to_vec(), ..report.clone() });
-            }
+            };
+            report.rows.chunks(AT_ONCE).for_each(&mut part_of);
         }
-        together.is_empty() || self.carry_out(together).await
+        if !together.is_empty() {
+            commands.push(Command::ReportDeliveries(together));
+        }
+        self.carry_out(commands).await.is_some()
     }
 
-    async fn carry_out(&self, reports: Vec<Report>) -> bool {
-        matches!(self.handle.call(Command::ReportDeliveries(reports)).await, Ok(Ok(_)))
+    /// Has commands carried out, in order and several in one go; `None`: the writer did not take one of them.
+    async fn carry_out(&self, commands: Vec<Command>) -> Option<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(commands.len());
+        let mut commands = commands.into_iter();
+        loop {
+            self.note_round();
+            let submitted: Vec<_> = commands.by_ref().take(TOGETHER).map(|command| self.handle.submit(command)).collect();
+            if submitted.is_empty() {
+                return Some(outcomes);
+            }
+            let mut is_refused = false;
+            for answer in submitted {
+                match answer {
+                    Ok(answer) => match answer.await {
+                        Ok(Ok(Ok(outcome))) => outcomes.push(outcome),
+                        _ => is_refused = true,
+                    },
+                    Err(_) => is_refused = true,
+                }
+            }
+            if is_refused {
+                return None;
+            }
+        }
     }
 
     /// Writes down that these messages are sent, and sends them; `false` if that cannot be written now.
-    async fn begin(&mut self, jobs: Vec<Job>) -> bool {
-        let numbers: Vec<DeliveryNumber> = jobs.iter().flat_map(Job::numbers).collect();
-        let mut begun = Vec::with_capacity(numbers.len());
-        for numbers in numbers.chunks(AT_ONCE) {
-            match self.handle.call(Command::BeginDeliveries(numbers.to_vec())).await {
-                Ok(Ok(Outcome::Begun(rows))) => begun.extend(rows),
-                _ => {
-                    jobs.iter().for_each(|job| self.plan.settled(job.id));
-                    return false;
+    async fn begin(&mut self, mut jobs: Vec<Job>) -> bool {
+        // What is short waits for no digest.
+        jobs.sort_by_key(|job| job.items.len());
+        let mut jobs = jobs.into_iter().peekable();
+        while let Some(job) = jobs.next() {
+            let (mut group, mut rows) = (Vec::new(), job.items.len());
+            group.push(job);
+            while let Some(next) = jobs.next_if(|next| rows + next.items.len() <= AT_ONCE) {
+                rows += next.items.len();
+                group.push(next);
+            }
+            let numbers: Vec<DeliveryNumber> = group.iter().flat_map(Job::numbers).collect();
+            let commands = numbers.chunks(AT_ONCE).map(|numbers| Command::BeginDeliveries(numbers.to_vec()));
+            let Some(outcomes) = self.carry_out(commands.collect()).await else {
+                // Some of them may have begun, and are not sent.
+                self.unreported.extend(group.iter().map(|job| (job.id, job.not_sent())));
+                jobs.for_each(|job| self.plan.settled(job.id));
+                return false;
+            };
+            let begun = outcomes.into_iter().filter_map(|outcome| if let Outcome::Begun(rows) = outcome { Some(rows) } else { None });
+            let begun = begun.flatten().map(|row| (row.number, row)).collect();
+            for mut job in group {
+                job.take_over(&begun);
+                if job.items.is_empty() {
+                    self.plan.settled(job.id);
+                    continue;
                 }
+                let sender = Rc::clone(&self.sender);
+                let id = job.id;
+                let task = self.under_way.spawn_local(async move { sender.send(&job).await });
+                self.jobs.insert(task.id(), id);
             }
-        }
-        for mut job in jobs {
-            job.take_over(&begun);
-            if job.items.is_empty() {
-                self.plan.settled(job.id);
-                continue;
-            }
-            let sender = Rc::clone(&self.sender);
-            let id = job.id;
-            let task = self.under_way.spawn_local(async move { sender.send(&job).await });
-            self.jobs.insert(task.id(), id);
         }
         true
+    }
+
+    /// Tells those who watch that the notifier goes on.
+    fn note_round(&self) {
+        let uptime = self.now().uptime.as_micros();
+        self.last_round.store(u64::try_from(uptime).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl plan::View for Handle {
+    fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.with_state(look)
     }
 }

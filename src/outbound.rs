@@ -11,6 +11,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
+use crate::domain::channel::Transports;
+use crate::domain::ids::ProjectId;
 use crate::random::Random;
 use dial::Dialler;
 use limits::Limits;
@@ -63,6 +65,8 @@ pub struct OutboundConfig {
     pub per_host: usize,
     /// Where names are looked up.
     pub names: NameSources,
+    /// True if it sends for channels: errors about certificates name their setting `tls-pin`.
+    pub with_pins: bool,
 }
 
 impl Default for OutboundConfig {
@@ -75,6 +79,7 @@ impl Default for OutboundConfig {
             allow_shell: false,
             per_host: PER_HOST,
             names: NameSources::default(),
+            with_pins: true,
         }
     }
 }
@@ -93,7 +98,14 @@ impl std::error::Error for OutboundError {}
 
 /// Sends requests, mails and commands. Its clones share connections, limits and what is known of names.
 #[derive(Clone)]
-pub struct Outbound(Arc<Inner>);
+pub struct Outbound {
+    inner: Arc<Inner>,
+    /// For which project it sends, which has at most half of the places; `None`: for the server itself.
+    project: Option<ProjectId>,
+}
+
+/// A place to send a request, which was waited for.
+pub struct Reserved(limits::Permit);
 
 struct Inner {
     dialler: Dialler,
@@ -122,15 +134,35 @@ impl Outbound {
             guard: config.guard,
             proxies: Proxies::new(&config.proxy),
             roots: Roots::new(config.ca_file, clock.clone()),
+            with_pins: config.with_pins,
         };
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             dialler,
             pool: Pool::new(clock.clone()),
             post: Post::new(clock.clone()),
             limits: Limits::new(config.per_host.max(1)),
             relay: config.relay,
             commands: config.allow_shell.then(|| Semaphore::new(command::MOST_COMMANDS)),
-        })))
+        };
+        Ok(Self { inner: Arc::new(inner), project: None })
+    }
+
+    /// The same, sending for a project.
+    pub fn for_project(&self, project: ProjectId) -> Self {
+        Self { inner: Arc::clone(&self.inner), project: Some(project) }
+    }
+
+    /// Waits for a place to send a request to this URL.
+    ///
+    /// # Errors
+    /// When there is none for a minute, or it is no `http` or `https` URL.
+    pub async fn reserve(&self, url: &str) -> Result<Reserved, SendError> {
+        http::turn(self, &url::Url::parse(url)?).await.map(Reserved)
+    }
+
+    /// The transports that the configuration allows.
+    pub fn transports(&self) -> Transports {
+        Transports { mail: self.inner.relay.is_some(), commands: self.inner.commands.is_some() }
     }
 
     /// Sends a request and reads its answer, whatever the answer says.
@@ -146,7 +178,15 @@ impl Outbound {
     /// # Errors
     /// When no answer came.
     pub async fn http_up_to(&self, most_body: usize, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
-        http::send(&self.0, request, trust, most_body).await
+        http::send(self, None, request, trust, most_body).await
+    }
+
+    /// Sends a request in a place that was [reserved](Self::reserve), and reads its answer.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn http_in(&self, place: Reserved, request: HttpRequest, trust: Trust) -> Result<HttpAnswer, SendError> {
+        http::send(self, Some(place.0), request, trust, http::MOST_BODY).await
     }
 
     /// Hands a mail to the mail server.
@@ -154,7 +194,7 @@ impl Outbound {
     /// # Errors
     /// When the server did not take it, or did not say so.
     pub async fn mail(&self, mail: OutgoingMail) -> Result<MailSent, MailError> {
-        mail::send(&self.0, mail).await
+        mail::send(self, mail).await
     }
 
     /// Runs a command to its end. If nobody waits for that any more, it is killed.
@@ -163,7 +203,7 @@ impl Outbound {
     /// When none may be run, or it could not be started.
     pub async fn command(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
         let none = || SendError::new(Stage::Setup, "commands are not run; start with --allow-shell");
-        command::run(self.0.commands.as_ref().ok_or_else(none)?, command).await
+        command::run(self.inner.commands.as_ref().ok_or_else(none)?, command).await
     }
 }
 

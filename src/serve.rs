@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
 use crate::admin;
-use crate::backup::{Intervals, Keeper, Newest};
+use crate::backup::{Intervals, Keeper};
 use crate::blocking_threads::BlockingThreads;
 use crate::clock::Clock;
 use crate::connection_threads::ConnectionThreads;
@@ -34,6 +34,7 @@ use crate::web;
 pub use declared::DeclaredFiles;
 use doors::{Doors, Threads};
 pub use error::ServeError;
+use first_start::FromElsewhere;
 use log::Log;
 pub use log::LogFormat;
 use passed::Passed;
@@ -76,6 +77,8 @@ pub struct Config {
     /// Where the service is reached; `None`: at the first of `listen`.
     pub base_url: Option<BaseUrl>,
     /// See [`crate::http::Config`].
+    pub site_name: Box<str>,
+    /// See [`crate::http::Config`].
     pub trusted_proxies: Vec<IpNet>,
     /// See [`crate::http::Config`].
     pub api_rate: ApiRate,
@@ -109,6 +112,8 @@ pub struct Config {
     pub metrics_listen: Vec<SocketAddr>,
     /// See [`crate::http::Config`].
     pub metrics_token: Option<KeyHash>,
+    /// What is odd about how it was started.
+    pub warnings: Vec<String>,
 }
 
 /// How pings are taken by mail.
@@ -134,6 +139,9 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     // Before there is a second thread: this changes the environment.
     let passed = Passed::take()?;
     let _log = Log::begin(config.log, config.log_format).map_err(ServeError::System)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     open_files::raise();
     // A file that a flag names and that cannot be read is told before anything is made.
     let outbound = Outbound::new(config.outbound.clone(), &Clock::System, Random::System).map_err(ServeError::Outbound)?;
@@ -166,7 +174,7 @@ async fn serve(
         let prepared = first_start::prepare(&handle, &doors.base_url, &config.program, &config.data).await;
         // If nobody can read it, `overdue key list` still shows the ping key.
         tell(&prepared.map_err(ServeError::FirstStart)?);
-    } else if handle.state().projects().next().is_none() {
+    } else if handle.with_state(|state| state.projects().next().is_none()) {
         tracing::warn!("the database has no project: `overdue project create NAME` makes one");
     }
     if config.web.forward.as_ref().is_some_and(|forward| forward.is_open(&config.trusted_proxies)) {
@@ -183,14 +191,13 @@ async fn serve(
         declared::apply(&handle, declared, &files.base_url).await;
     }
     if config.web.asks_for_passwords()
-        && handle.state().users.is_empty()
-        && let Some(lines) = first_start::setup(&handle, &doors.base_url).await
+        && handle.with_state(|state| state.users.is_empty())
+        && let Some(lines) = first_start::setup(&handle, &from_elsewhere(&doors, &config), &config.program, &config.data).await
     {
         // If nobody can read it, `overdue user link` prints another one.
         tell(&lines);
     }
-    let newest_backup = Newest::default();
-    let keeper = config.backups.clone().map(|intervals| Keeper::start(handle.clone(), intervals, newest_backup.clone()));
+    let keeper = config.backups.clone().map(|intervals| Keeper::start(handle.clone(), intervals));
     let _keeper = keeper.transpose().map_err(ServeError::System)?;
     tell_of_start(&doors, &handle);
     let (stop, stopped) = watch::channel(false);
@@ -246,6 +253,12 @@ async fn serve(
     }
 }
 
+/// How another device gets at the dashboard.
+fn from_elsewhere<'a>(doors: &'a Doors, config: &Config) -> FromElsewhere<'a> {
+    let is_named = config.base_url.is_some();
+    FromElsewhere { base_url: &doors.base_url, is_named, reached: doors.reached(), has_passed: doors.has_passed }
+}
+
 /// Tells whoever started the server something that belongs into no log.
 fn tell(lines: &str) {
     // With nobody left to read it, a command shows it again.
@@ -254,17 +267,18 @@ fn tell(lines: &str) {
 
 /// One line that says which release serves what, and where.
 fn tell_of_start(doors: &Doors, handle: &Handle) {
-    let state = handle.state();
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        schema = store::SCHEMA,
-        listen = doors.addresses(),
-        base_url = doors.base_url.as_str(),
-        projects = state.projects().count(),
-        checks = state.projects().map(|project| project.checks.len()).sum::<usize>(),
-        channels = state.projects().map(|project| project.channels.len()).sum::<usize>(),
-        "starting"
-    );
+    handle.with_state(|state| {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            schema = store::SCHEMA,
+            listen = doors.addresses(),
+            base_url = doors.base_url.as_str(),
+            projects = state.projects().count(),
+            checks = state.projects().map(|project| project.checks.len()).sum::<usize>(),
+            channels = state.projects().map(|project| project.channels.len()).sum::<usize>(),
+            "starting"
+        );
+    });
 }
 
 /// Starts the writer on a thread of its own; the receiver tells how it ended.
@@ -338,6 +352,7 @@ mod tests {
             listen: vec![([127, 0, 0, 1], 0).into()],
             certificate: None,
             base_url: None,
+            site_name: "overdue".into(),
             trusted_proxies: Vec::new(),
             api_rate: ApiRate::UNLIMITED,
             web: web::Config { is_on: false, ..web::Config::new(web::Auth::Password) },
@@ -355,6 +370,7 @@ mod tests {
             access_log: false,
             metrics_listen: Vec::new(),
             metrics_token: None,
+            warnings: Vec::new(),
         };
         let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
         let _running = run_writer(writer).unwrap();

@@ -60,6 +60,7 @@ mod users;
 mod visit;
 mod when;
 mod who;
+mod wrong_codes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,7 @@ use hashing::Hashing;
 use second_step::Attempts;
 use shown_once::ShownOnce;
 use throttle::Throttle;
+use wrong_codes::WrongCodes;
 
 pub(crate) use answer::{answer, not_found};
 pub use forward::{Forward, Logout};
@@ -85,6 +87,8 @@ pub use route::{Need, Page, Scope};
 
 /// Pages that are made at the same time. Whoever pings waits for none of them.
 const MADE_AT_ONCE: usize = 2;
+/// Pages that are made at the same time for those who have not signed in. People who have wait for none of them.
+const MADE_FOR_STRANGERS: usize = 1;
 /// How long a page waits until others are made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -134,9 +138,11 @@ pub(crate) struct Site {
     base_url: BaseUrl,
     trusted_proxies: Box<[IpNet]>,
     making: Semaphore,
+    making_for_strangers: Semaphore,
     hashing: Hashing,
     throttle: Throttle,
     attempts: Attempts,
+    wrong_codes: WrongCodes,
     shown_once: ShownOnce,
     live: Arc<live::Live>,
     /// One backup at a time.
@@ -157,9 +163,11 @@ impl Site {
             base_url,
             trusted_proxies,
             making,
+            making_for_strangers: Semaphore::new(MADE_FOR_STRANGERS),
             hashing,
             throttle,
             attempts,
+            wrong_codes: WrongCodes::default(),
             shown_once,
             live,
             backing_up,
@@ -171,7 +179,19 @@ impl Site {
     /// # Errors
     /// When its turn does not come within ten seconds.
     async fn make<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
-        let turn = timeout(PATIENCE, self.making.acquire()).await;
+        self.make_in(&self.making, work).await
+    }
+
+    /// Does the same for somebody who has not signed in, in a place of their own.
+    ///
+    /// # Errors
+    /// When its turn does not come within ten seconds.
+    async fn make_for_stranger<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+        self.make_in(&self.making_for_strangers, work).await
+    }
+
+    async fn make_in<T: Send + 'static>(&self, places: &Semaphore, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+        let turn = timeout(PATIENCE, places.acquire()).await;
         let _turn = turn.map_err(|_| Fault::Unavailable)?.map_err(|_| Fault::Unavailable)?;
         self.outgoing.run(work).await
     }

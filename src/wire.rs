@@ -3,6 +3,7 @@
 
 pub(crate) mod badge_link;
 pub(crate) mod body;
+pub(crate) mod browser_mark;
 pub(crate) mod client;
 pub(crate) mod line;
 pub(crate) mod outgoing;

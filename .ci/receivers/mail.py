@@ -151,13 +151,15 @@ def strict(binary, modules):
     with Place("mail") as place:
         server = Strict(place, modules)
         overdue = Server(binary, place, [*server.flags("tls", "smtps"), "--ca-file", server.authority]).serve()
-        # The first try is put off, the second taken; what is refused for good stays refused and is logged.
+        # The first try is put off, the second taken; a channel that refuses everything fails, and its alert waits.
         overdue.channel("email", "to=later@example.org", name="later")
         overdue.channel("email", "to=full@example.org", name="full")
         overdue.ping("job", "?create=1")
         overdue.ping("job", "/fail")
         mail = until("the mail after a 451", lambda: [mail for mail in server.mails() if mail["to"] == ["later@example.org"]])[0]
         assert parsed(base64.b64decode(mail["raw"]))["subject"] == "DOWN | job"
-        failed = until("the end of what is refused", lambda: json.loads(overdue.run("deliveries", "--failed", "--json")))
-        assert "552" in json.dumps(failed[0]), failed
+        def full():
+            return [channel for channel in json.loads(overdue.run("channel", "list", "--json")) if channel["name"] == "full"][0]
+        until("what is refused on the list of channels", lambda: "552" in json.dumps(full()))
+        assert full()["waiting"] == 1, full()
     return "smtp-server: TLS, STARTTLS, AUTH PLAIN and LOGIN, 451, 535, 550, 552"

@@ -53,10 +53,11 @@ complete -c overdue -n "__fish_overdue_needs_command" -f -a "health" -d 'Say by 
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "completions" -d 'Print what completes commands and flags in a shell'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c overdue -n "__fish_overdue_using_subcommand serve" -l listen -d 'Address and port to take HTTP requests on; may be given several times, with commas in the variable' -r
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l listen -d 'Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this machine; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l tls-cert -d 'PEM file of a certificate and its chain: HTTP is taken by TLS alone. It is read again when it changes, and at SIGHUP' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l tls-key -d 'PEM file of the certificate\'s private key' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l base-url -d 'URL under which the service is reached, with its path if it has one [default: the first listen address]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l site-name -d 'Name of the site: the label on the badges of whole projects' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l trusted-proxy -d 'Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times, with commas in the variable' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l ping-body-limit -d 'Bytes of a ping\'s body that are stored' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l smtp-listen -d 'Address and port to take pings by SMTP on; may be given several times, with commas in the variable' -r
@@ -79,7 +80,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand serve" -l metrics-token-
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l after-outage -d 'What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report again) or at-once' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l heartbeat-url -d 'URL that is fetched as long as all is well, such as the ping URL of a check of another server: silence is the alarm' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l heartbeat-every -d 'Seconds between two heartbeats' -r
-complete -c overdue -n "__fish_overdue_using_subcommand serve" -l backup-to -d 'Directory in which the server makes backups by itself [default: none are made]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l backup-to -d 'Directory in which the server makes backups by itself, which has to be there. The packaged service may write to /var/backups/overdue; another one has to stand in ReadWritePaths= of its unit (systemctl edit overdue) [default: none are made]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l backup-every -d 'Time from one backup to the next, in minutes, hours or days: 30m, 12h, 1d' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l backup-keep -d 'How many backups are kept, the newest' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l apply -d 'Files or directories that declare what there is to be: applied before requests are taken, and again at SIGHUP; may be given several times, with commas in the variable' -r -F
@@ -351,8 +352,8 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_s
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l slug -d 'What ping URLs by slug name it by: a to z, 0 to 9, hyphens and underscores' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l tags -d 'Its tags, with spaces between them' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l desc -d 'Its description' -r
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l timeout -d 'Seconds between two pings, in place of a schedule [new checks: 86400]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l grace -d 'Seconds that a ping may be late [new checks: 3600]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l timeout -d 'Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new checks: 86400]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l grace -d 'Time that a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l schedule -d 'When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l tz -d 'Time zone of the schedule, such as Europe/Riga [new checks: UTC]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l methods -d 'Which methods count as pings' -r -f -a "any\t''
@@ -380,8 +381,8 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_s
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l slug -d 'What ping URLs by slug name it by: a to z, 0 to 9, hyphens and underscores' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l tags -d 'Its tags, with spaces between them' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l desc -d 'Its description' -r
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l timeout -d 'Seconds between two pings, in place of a schedule [new checks: 86400]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l grace -d 'Seconds that a ping may be late [new checks: 3600]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l timeout -d 'Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new checks: 86400]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l grace -d 'Time that a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l schedule -d 'When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l tz -d 'Time zone of the schedule, such as Europe/Riga [new checks: UTC]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from set" -l methods -d 'Which methods count as pings' -r -f -a "any\t''
@@ -659,10 +660,10 @@ complete -c overdue -n "__fish_overdue_using_subcommand import; and __fish_seen_
 complete -c overdue -n "__fish_overdue_using_subcommand schema" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand schema" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand run" -l timeout -d 'Seconds after which the job is asked to end (SIGTERM), which is reported as a failure [default: never]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand run" -l kill-after -d 'Seconds after that until it is killed (SIGKILL)' -r
+complete -c overdue -n "__fish_overdue_using_subcommand run" -l timeout -d 'Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is reported as a failure [default: never]' -r
+complete -c overdue -n "__fish_overdue_using_subcommand run" -l kill-after -d 'Time after that until it is killed (SIGKILL)' -r
 complete -c overdue -n "__fish_overdue_using_subcommand run" -l spool -d 'Directory in which a ping waits when the server cannot be reached; the next run delivers it' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand run" -l deliver-within -d 'Seconds that the last ping is tried' -r
+complete -c overdue -n "__fish_overdue_using_subcommand run" -l deliver-within -d 'Time for which the last ping is tried, in seconds or as in 5m' -r
 complete -c overdue -n "__fish_overdue_using_subcommand run" -l ca-file -d 'PEM file of certificate authorities to trust besides the system\'s' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand run" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand run" -l no-output -d 'Send nothing of the job\'s output'
@@ -672,7 +673,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand ping" -l action -d 'What
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -l rid -d 'Run id, the same for the start of a job and its end' -r
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -l body-file -d 'File whose content is sent as the body; - for standard input' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -l spool -d 'Directory in which a ping waits when the server cannot be reached; the next run delivers it' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand ping" -l deliver-within -d 'Seconds that the last ping is tried' -r
+complete -c overdue -n "__fish_overdue_using_subcommand ping" -l deliver-within -d 'Time for which the last ping is tried, in seconds or as in 5m' -r
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -l ca-file -d 'PEM file of certificate authorities to trust besides the system\'s' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand ping" -s h -l help -d 'Print help'

@@ -20,7 +20,7 @@ use super::{SOCKET_NAME, perform};
 use crate::backup::{self, BackupError};
 use crate::engine::{self, Ended, Handle, Writer};
 use crate::notify;
-use crate::store::access::refusal;
+use crate::store::access::{SERVICE_DIRECTORY, refusal};
 use crate::store::{FILE_NAME, Medium, StoreError};
 
 /// How long a server may take to answer, and how long a command waits for one that is starting or stopping.
@@ -60,11 +60,19 @@ pub enum AskError {
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDatabase(directory) => write!(
-                f,
-                "there is no database in {}: give its directory with --data, or make one with `overdue serve` or `overdue project create`",
-                directory.display()
-            ),
+            Self::NoDatabase(directory) => {
+                let shown = directory.display();
+                if directory != Path::new(SERVICE_DIRECTORY) && Path::new(SERVICE_DIRECTORY).is_dir() {
+                    return write!(
+                        f,
+                        "there is no database in {shown}: that of the service is in {SERVICE_DIRECTORY}, as in `sudo -u overdue overdue … --data {SERVICE_DIRECTORY}`"
+                    );
+                }
+                write!(
+                    f,
+                    "there is no database in {shown}: give its directory with --data, or make one with `overdue serve` or `overdue project create`"
+                )
+            }
             Self::Silent(directory) => write!(
                 f,
                 "a server is running on {} but does not answer: look at its log, or stop it and try again; a change may or may not have been made",

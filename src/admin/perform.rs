@@ -94,11 +94,17 @@ async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<
         Request::SetChannel { project, channel, name, settings, keep } => {
             let channel = find_channel(project, &channel)?;
             let given = if keep { GivenSettings::beside_others } else { GivenSettings::new };
-            manage::channel::set(handle, channel.id, name, settings.map(given)).await.map(|()| Reply::Done)
+            let is_set = settings.is_some();
+            manage::channel::set(handle, channel.id, name, settings.map(given)).await?;
+            let warnings =
+                handle.with_state(|state| state.channel(channel.id).filter(|_| is_set).map(|channel| channel.settings.warnings()));
+            Ok(warnings.filter(|warnings| !warnings.is_empty()).map_or(Reply::Done, Reply::Warnings))
         }
         Request::DeleteChannel { project, channel } => {
             let channel = find_channel(project, &channel)?;
-            manage::channel::delete(handle, channel.id).await.map(|()| Reply::Done)
+            let warnings = handle.with_state(|state| manage::channel::warnings_of_deletion(state, &channel));
+            let done = manage::channel::delete(handle, channel.id).await;
+            done.map(|()| if warnings.is_empty() { Reply::Done } else { Reply::Warnings(warnings) })
         }
         Request::OfChannel { project, channel, what } => {
             let channel = find_channel(project, &channel)?;

@@ -270,6 +270,8 @@ pub enum Reply {
     Imports(Vec<ImportRow>),
     /// Checks whose place an import would take were pinged or changed here; the sentence says which.
     Touched(String),
+    /// It was done; what should be known of it.
+    Warnings(Vec<String>),
     /// A piece of a stream, in base64. After the last comes [`Reply::Done`].
     Piece(String),
     /// The request can never be right; the reason says what to change in it.
@@ -320,7 +322,7 @@ impl Reply {
             Self::Objects(rows) => half(rows).map(Self::Objects),
             Self::Imports(rows) => half(rows).map(Self::Imports),
             Self::Done | Self::Made(_) | Self::MadeKey(_) | Self::MadeLink(_) | Self::Alerting(_) | Self::Tested(_) => None,
-            Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) => None,
+            Self::ImportBegun(_) | Self::Imported(..) | Self::Touched(_) | Self::Warnings(_) => None,
             Self::Assigned(_) | Self::Queued(_) | Self::Piece(_) | Self::Invalid(_) | Self::Refused(_) => None,
         }
     }

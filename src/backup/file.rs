@@ -1,12 +1,13 @@
 //! The file of a backup: it has its name once it is whole, on disk, and has been read.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, BufReader, Read, Seek as _, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{BackupError, beside, count};
 use crate::engine::Pace;
+use crate::store::NO_FOLLOW;
 
 /// What a compressed file begins with (RFC 8878, section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -14,6 +15,8 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const LEVEL: i32 = 3;
 /// Bytes after which what was written is synced. All of it at once would hold up for long what the database syncs on the same disk.
 const SYNCED_AT_ONCE: usize = 2 << 20;
+/// How often the file under way is made, if others remove it meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// A file under way, as `<name>.partial`. It is removed unless it is kept.
 pub struct BackupFile {
@@ -58,10 +61,7 @@ impl BackupFile {
     /// When the system refuses it, or another is being made there.
     pub fn create(path: &Path) -> io::Result<Self> {
         let partial = beside(path, ".partial");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&partial)?;
-        // Another backup to the same name is not written into.
-        file.try_lock().map_err(io::Error::from)?;
-        file.set_len(0)?;
+        let file = create_locked(&partial)?;
         let file = Synced { file, unsynced: 0 };
         let out = match path.extension() {
             Some(extension) if extension == "zst" => Out::Compressed(zstd::Encoder::new(file, LEVEL)?),
@@ -81,7 +81,10 @@ impl BackupFile {
             None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         };
         file.sync_all()?;
-        let rows = count(open(&self.partial)?, pace)?;
+        // What has the name by now may be another file.
+        let mut again = file.try_clone()?;
+        again.rewind()?;
+        let rows = count(read(again)?, pace)?;
         let bytes = file.metadata()?.len();
         fs::rename(&self.partial, &self.path)?;
         self.kept = true;
@@ -115,6 +118,45 @@ impl Drop for BackupFile {
     }
 }
 
+/// Makes the file under way and locks it: another backup to the same name is not written into. What an earlier one left is removed. A file
+/// that was there is never written into: it may be somebody else's, who could then read what is written.
+fn create_locked(partial: &Path) -> io::Result<File> {
+    for _ in 0..ATTEMPTS {
+        let options = |new| OpenOptions::new().read(true).write(true).create_new(new).mode(0o600).custom_flags(NO_FOLLOW).open(partial);
+        match options(true) {
+            Ok(file) => {
+                file.try_lock().map_err(io::Error::from)?;
+                // Before it was locked, another process may have taken it for one that was left.
+                if is_named(&file, partial)? {
+                    return Ok(file);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(partial)?.is_file() {
+                    return Err(io::Error::other(format!("{} is in the way and no file: remove it", partial.display())));
+                }
+                let left = options(false)?;
+                left.try_lock().map_err(io::Error::from)?;
+                if is_named(&left, partial)? {
+                    fs::remove_file(partial)?;
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// Whether a file still has this name.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    let file = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (file.dev(), file.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Compresses what is written into `out`.
 pub(super) fn compressed<W: Write>(
     mut out: W,
@@ -144,4 +186,38 @@ pub fn read(mut input: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let is_compressed = begin == ZSTD_MAGIC;
     let input = BufReader::with_capacity(1 << 17, io::Cursor::new(begin).chain(input));
     Ok(if is_compressed { Box::new(BufReader::new(zstd::Decoder::with_buffer(input)?)) } else { Box::new(input) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_lies_under_the_name_of_the_file_under_way_is_not_written_into() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, victim) = (directory.path().join("a.backup"), directory.path().join("victim"));
+        let partial = beside(&path, ".partial");
+        fs::write(&victim, b"somebody's").unwrap();
+        symlink(&victim, &partial).unwrap();
+        let refused = BackupFile::create(&path).err().unwrap();
+        assert!(refused.to_string().contains("no file: remove it"), "{refused}");
+        assert_eq!(fs::read(&victim).unwrap(), b"somebody's");
+        fs::remove_file(&partial).unwrap();
+        // Open to all, and, where this is root, somebody else's.
+        fs::write(&partial, b"left").unwrap();
+        fs::set_permissions(&partial, fs::Permissions::from_mode(0o666)).unwrap();
+        let _ = chown(&partial, Some(65534), Some(65534));
+        let reader = File::open(&partial).unwrap();
+        let mut made = BackupFile::create(&path).unwrap();
+        made.write_all(b"secret").unwrap();
+        let (found, own) = (fs::symlink_metadata(&partial).unwrap(), fs::metadata(directory.path()).unwrap());
+        assert_eq!((found.mode() & 0o777, found.uid()), (0o600, own.uid()));
+        assert_eq!(io::read_to_string(reader).unwrap(), "left");
+        // One that is under way is left alone.
+        assert!(BackupFile::create(&path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock));
+        drop(made);
+        assert!(!partial.exists());
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -35,37 +34,20 @@ pub struct Intervals {
     pub keep: usize,
 }
 
-/// When the newest backup was begun.
-#[derive(Clone, Debug, Default)]
-pub struct Newest(Arc<AtomicI64>);
-
-impl Newest {
-    /// `None`: there is none.
-    pub fn get(&self) -> Option<Moment> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|micros| *micros > 0).map(Moment::from_micros)
-    }
-
-    fn set(&self, at: Moment) {
-        self.0.store(at.micros(), Ordering::Relaxed);
-    }
-}
-
 /// The thread that makes them. It ends soon after this is dropped.
 pub struct Keeper {
     _wake: Sender<()>,
 }
 
 impl Keeper {
-    /// Starts it; `newest` is told of every backup.
+    /// Starts it. The metrics have what comes of it.
     ///
     /// # Errors
     /// When the system gives no thread. A directory that is not there is told with every attempt: it may be mounted later.
-    pub fn start(handle: Handle, intervals: Intervals, newest: Newest) -> io::Result<Self> {
+    pub fn start(handle: Handle, intervals: Intervals) -> io::Result<Self> {
         let made = Files::of(&handle, &intervals.directory);
-        if let Some(at) = made.ok().and_then(|made| made.newest(handle.now())) {
-            newest.set(at);
-            handle.metrics().backed_up(at);
-        }
+        let mut newest = made.ok().and_then(|made| made.newest(handle.now()));
+        handle.metrics().makes_backups(newest);
         let (wake, woken) = mpsc::channel();
         let moved = wake.clone();
         handle.clock().on_move(move || {
@@ -77,7 +59,7 @@ impl Keeper {
             let mut not_before = Moment::default();
             loop {
                 let now = handle.now();
-                let due = newest.get().filter(|at| !at.is_ahead_of(now)).map_or(now, |at| at.plus_micros(micros(intervals.every)));
+                let due = newest.filter(|at| !at.is_ahead_of(now)).map_or(now, |at| at.plus_micros(micros(intervals.every)));
                 let wait = due.max(not_before).micros_since(now);
                 if wait > 0 {
                     match woken.recv_timeout(LOOK.min(Duration::from_micros(wait.unsigned_abs()))) {
@@ -85,14 +67,16 @@ impl Keeper {
                         Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
                     }
                 }
-                match make(&handle, &intervals, now) {
+                match attempt(|| make(&handle, &intervals, now)) {
                     Ok(()) => {
-                        newest.set(now);
+                        newest = Some(now);
                         handle.metrics().backed_up(now);
                     }
                     Err(error) => {
                         not_before = now.plus_micros(micros(RETRY.min(intervals.every)));
-                        tracing::error!("NO BACKUP could be made in {}: {error}", intervals.directory.display());
+                        let reason = reason(&error);
+                        tracing::error!("NO BACKUP could be made in {}: {reason}", intervals.directory.display());
+                        handle.metrics().backup_failed(now, reason);
                     }
                 }
             }
@@ -101,8 +85,24 @@ impl Keeper {
     }
 }
 
+/// Makes a backup. A panic ends this attempt alone: the next one is made in its time.
+fn attempt(make: impl FnOnce() -> Result<(), BackupError>) -> Result<(), BackupError> {
+    // What the panic leaves is a partial file, which the next attempt removes.
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(BackupError::Panicked))
+}
+
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Why no backup was made, and what to do where that is known.
+fn reason(error: &BackupError) -> String {
+    match error {
+        BackupError::Io(io) if io.kind() == io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{error}; a service of systemd writes only where its unit permits it: name the directory in ReadWritePaths= (systemctl edit overdue)"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 /// Makes one and removes those that are too many.
@@ -133,7 +133,7 @@ struct Files {
 impl Files {
     fn of(handle: &Handle, directory: &Path) -> io::Result<Self> {
         // It is drawn when a database is opened for the first time, and by a restore.
-        let instance = u32::from_be_bytes(handle.state().instance.unwrap_or_default());
+        let instance = u32::from_be_bytes(handle.with_state(|state| state.instance.unwrap_or_default()));
         let mut files = Self { prefix: format!("overdue-{instance:08x}-"), made: Vec::new(), partial: Vec::new() };
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
@@ -173,6 +173,19 @@ fn read(text: &str) -> Option<Moment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_only_file_system_is_explained() {
+        assert!(reason(&io::Error::from(io::ErrorKind::ReadOnlyFilesystem).into()).contains("ReadWritePaths="));
+        assert!(!reason(&io::Error::from(io::ErrorKind::StorageFull).into()).contains("ReadWritePaths="));
+    }
+
+    #[test]
+    fn a_panic_fails_one_attempt_and_ends_no_thread() {
+        let failed = attempt(|| panic!("on purpose"));
+        assert!(matches!(failed, Err(BackupError::Panicked)), "{failed:?}");
+        assert!(attempt(|| Ok(())).is_ok());
+    }
 
     #[test]
     fn times_in_names_are_read_as_they_were_written() {

@@ -102,6 +102,8 @@ impl<R: Read> Reader<R> {
                 return Err(damaged("it is a backup of a newer release: restore it with that one or a newer one"));
             }
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
+            // Of a compressed one nothing can be read before some of it is there: that is the error of the decoder.
+            Err(error) if error.get_ref().is_some() => return Err(damaged("it is cut short, or is still being written")),
             _ => return Err(damaged("it is no backup of overdue")),
         }
         let hash = Sha256::new_with_prefix(MAGIC);
@@ -234,6 +236,15 @@ mod tests {
             let bytes: Vec<u8> = order.iter().flat_map(|part| parts[*part]).copied().collect();
             assert!(matches!(read(&bytes), Err(BackupError::Damaged(reason)) if reason.contains("its checksum is wrong")), "{order:?}");
         }
+    }
+
+    #[test]
+    fn a_compressed_one_that_is_cut_is_told_apart_from_other_files() {
+        let whole = zstd::encode_all(&written()[..], 3).unwrap();
+        let cut = whole.get(..12).unwrap().to_vec();
+        let input = super::super::file::read(io::Cursor::new(cut)).unwrap();
+        let told = Reader::begin(input).err().unwrap().to_string();
+        assert!(told.contains("cut short"), "{told}");
     }
 
     #[test]

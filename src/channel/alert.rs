@@ -1,5 +1,6 @@
 //! What is to be told: the facts as they were gathered, and the alert that is made of them.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
 use crate::domain::ping::{Kind, Scheme};
+use crate::domain::ping_address;
+use crate::domain::project::PingKey;
 use crate::domain::timezone::Timezone;
 
 /// What somebody is to be told, as it is at the moment of sending.
@@ -81,12 +84,29 @@ pub enum News {
         at: Moment,
         /// Whether to try what is sent when a check is up again.
         up: bool,
+        /// The name of the channel.
+        channel: String,
     },
+}
+
+/// Why a change was not told earlier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Delay {
+    /// The channel took no messages.
+    Unreachable,
+    /// The channel had quiet hours.
+    Quiet,
+    /// The channel had sent as many messages as it may within a day.
+    DayLimit,
+    /// People had been told often enough about the check for a while.
+    Calm,
 }
 
 /// What else there is to say of a change.
 #[derive(Clone, Default, Debug)]
 pub struct Also {
+    /// Why it was not told earlier, if that is known.
+    pub delay: Option<Delay>,
     /// When it came up before it went down, if that was not told.
     pub up_since: Option<Moment>,
     /// How often it changed since then without being told.
@@ -120,6 +140,8 @@ pub struct CheckFacts {
     pub others_down: Vec<String>,
     /// How many others are down.
     pub others: usize,
+    /// The ping keys of its project, which no message names.
+    pub ping_keys: Vec<PingKey>,
     /// The check as the API shows it to a key that may read and write, if a template asks for it: see [`wants_json`].
     pub json: Option<String>,
 }
@@ -141,6 +163,17 @@ pub struct PingFacts {
     pub took: Option<i64>,
     /// Its body, or the end of it.
     pub body: Vec<u8>,
+    /// What a reader sees of it if it was a mail.
+    pub mail: Option<MailText>,
+}
+
+/// A mail as its reader sees it: no header but the subject, since others hold the address that pings the check.
+#[derive(Clone, Debug)]
+pub struct MailText {
+    /// Its subject, decoded.
+    pub subject: String,
+    /// The text of its parts, decoded.
+    pub text: String,
 }
 
 /// A check in a list of several.
@@ -150,6 +183,8 @@ pub struct Brief {
     pub name: String,
     /// Its project's name.
     pub project: String,
+    /// What names the project in addresses of pages.
+    pub project_uuid: Option<Uuid>,
     /// Since when it has been down.
     pub since: Moment,
     /// Why.
@@ -200,7 +235,7 @@ pub struct Alert {
     pub others: String,
     /// The end of what the job sent last.
     pub output: Option<Output>,
-    /// The page of the check.
+    /// The page of the check, or of several the list of their project.
     pub link: Option<String>,
     /// The host of the server that tells it.
     pub host: String,
@@ -322,6 +357,11 @@ impl Alert {
         self.event == Event::Up || self.as_up
     }
 
+    /// What its link leads to, for people.
+    pub fn link_text(&self) -> &'static str {
+        if self.check.is_some() { "Open the check" } else { "Open the list of checks" }
+    }
+
     /// The word for its status: `down` or `up`.
     pub fn status(&self) -> &'static str {
         if self.is_up() { "up" } else { "down" }
@@ -358,8 +398,15 @@ impl CheckFacts {
             last_success: None,
             others_down: Vec::new(),
             others: 0,
+            ping_keys: Vec::new(),
             json: None,
         }
+    }
+
+    /// Returns a text that the job sent without what would let its reader ping.
+    pub(super) fn without_ping_addresses<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let keys: Vec<_> = self.ping_keys.iter().map(PingKey::as_str).collect();
+        ping_address::masked(text, self.uuid, &keys)
     }
 }
 

@@ -18,11 +18,16 @@ const EXCERPT: Limit = Limit(200, Unit::Chars);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 /// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
 const SHORTEST_SECRET: usize = 4;
+/// Segments of paths and values of queries shorter than this are ordinary words.
+const SHORTEST_PIECE: usize = 10;
 
-/// How often a failing command is run, and how often a mail server has to refuse a recipient.
+/// How often a service has to say that a channel is of no use, and a mail server has to refuse a recipient.
 const TRIES: u16 = 3;
-/// Seconds for which it has to refuse him.
+/// Seconds for which the channel has to fail.
 const LASTING: i64 = 3_600;
+
+/// From here on a number is taken for milliseconds since 1970: in seconds it would lie in the year 5138.
+const FIRST_MILLIS: i64 = 100_000_000_000;
 
 /// What came of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,14 +133,12 @@ pub struct Judged {
 impl Answer {
     /// What an answer means that the kind says nothing about.
     pub(super) fn usual(&self, attempt: &Attempt, now: Moment) -> Verdict {
-        let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
-        let is_lasting = attempt.number >= TRIES && failed_for >= LASTING * MICROS;
         match self {
             Self::Http(response) => response.usual(now),
             Self::Mail { code, stage, .. } => match (code, stage) {
                 (200..=399, _) => Verdict::Delivered,
                 // Some servers refuse for a while whom they do not know yet.
-                (550 | 551 | 553, MailStage::Recipient) if is_lasting => Verdict::Closed,
+                (550 | 551 | 553, MailStage::Recipient) if is_lasting(attempt, now) => Verdict::Closed,
                 (552 | 554, MailStage::Content) => Verdict::Unsendable,
                 _ => Verdict::LATER,
             },
@@ -145,7 +148,6 @@ impl Answer {
                 CommandEnd::Exit(75) | CommandEnd::Timeout => Verdict::LATER,
                 // What `sh` answers when there is no such file, and when it may not be run.
                 CommandEnd::Exit(126 | 127) | CommandEnd::NotRun => Verdict::Closed,
-                CommandEnd::Exit(_) | CommandEnd::Signal(_) if attempt.number < TRIES => Verdict::LATER,
                 CommandEnd::Exit(_) | CommandEnd::Signal(_) => Verdict::Unsendable,
             },
             Self::Nothing(_) => Verdict::LATER,
@@ -189,6 +191,11 @@ impl Response {
         }
     }
 
+    /// What it means that the service itself says that the channel does not exist or may not be used: later, and closed once that lasts.
+    pub(super) fn closed(&self, attempt: &Attempt, now: Moment) -> Verdict {
+        if is_lasting(attempt, now) { Verdict::Closed } else { self.later(now) }
+    }
+
     /// Later, and not before `Retry-After` says (RFC 9110, section 10.2.3).
     pub(super) fn later(&self, now: Moment) -> Verdict {
         let pause = self.header("retry-after").and_then(|value| match value.parse::<f64>() {
@@ -201,10 +208,17 @@ impl Response {
         Verdict::Later { after: pause }
     }
 
-    /// Later, and not before a header says that holds seconds since 1970.
+    /// Later, and not before a header says that holds seconds, or milliseconds, since 1970.
     pub(super) fn later_at(&self, header: &str, now: Moment) -> Verdict {
-        let at = self.header(header).and_then(|value| value.parse::<i64>().ok()).and_then(|at| until(at, now));
+        let seconds = |at: i64| if at >= FIRST_MILLIS { at / 1_000 } else { at };
+        let at = self.header(header).and_then(|value| value.parse::<i64>().ok()).and_then(|at| until(seconds(at), now));
         at.map_or_else(|| self.later(now), |after| Verdict::Later { after: Some(after) })
+    }
+
+    /// Whether the message may have arrived although the answer is an error: gateways answer so what they have passed on, and servers what
+    /// they failed to finish.
+    pub fn may_have_arrived(&self) -> bool {
+        matches!(self.status, 500 | 502 | 504 | 520 | 522 | 524)
     }
 
     /// A header, by its name in lower case.
@@ -218,10 +232,21 @@ impl Response {
         body.pointer(place).cloned().unwrap_or(Value::Null)
     }
 
+    /// Whether the body is JSON that has a text at a place (RFC 6901). A proxy in between does not answer with the JSON of a service.
+    pub(super) fn has_text_at(&self, place: &str) -> bool {
+        self.json_at(place).is_string()
+    }
+
     /// The body as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.body.get(..2_000).unwrap_or(&self.body)).into_owned()
     }
+}
+
+/// Whether something was tried often enough, for long enough, to believe an answer that would disable the channel.
+fn is_lasting(attempt: &Attempt, now: Moment) -> bool {
+    let failed_for = attempt.failing_since.map_or(0, |since| now.micros_since(since));
+    attempt.number >= TRIES && failed_for >= LASTING * MICROS
 }
 
 /// So many seconds, at most six hours.
@@ -235,15 +260,22 @@ pub(super) fn until(at: i64, now: Moment) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
-/// A text of others on one line of at most 200 characters, the channel's secrets taken out.
+/// A text of others on one line of at most 200 characters, without the channel's secrets and without what follows the host in its URLs:
+/// for some receivers that is all it takes to send, and an answer that repeats it is shown to people who may only read.
 fn excerpt(text: &str, settings: &ChannelSettings) -> String {
     let mut text = one_line(text);
-    for secret in settings.secrets() {
+    let path_of =
+        |url: &str| url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= SHORTEST_SECRET).map(str::to_owned);
+    let urls = settings.urls().filter(|url| path_of(url).is_some());
+    for secret in settings.secrets().chain(urls) {
         // Of a URL what follows the host; of a header what follows the scheme.
-        let path = secret.splitn(4, '/').nth(3).filter(|_| secret.contains("://"));
-        for secret in
-            [Some(secret), path, secret.split(' ').next_back()].into_iter().flatten().filter(|secret| secret.len() >= SHORTEST_SECRET)
-        {
+        let path = path_of(secret);
+        let path = path.as_deref();
+        // With placeholders filled in, only the pieces between them are known.
+        let pieces = path.into_iter().flat_map(|path| path.split(['/', '?', '&', '=', '#']));
+        let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
+        let whole = [Some(secret), path, secret.split(' ').next_back()].into_iter().flatten();
+        for secret in whole.filter(|secret| secret.len() >= SHORTEST_SECRET).chain(pieces) {
             text = text.replace(secret, MASK);
         }
     }

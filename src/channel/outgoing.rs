@@ -15,6 +15,8 @@ pub enum Step {
     Mail(Box<Mail>),
     /// A command on this machine.
     Command(Shell),
+    /// Nothing: the message cannot be made, for this reason.
+    Unsendable(String),
 }
 
 /// The method of a request.

@@ -1,8 +1,10 @@
 //! An alert in the dialect of a receiver, never longer than it takes.
 
+mod chat;
 pub mod clean;
 mod dialect;
 
+pub use chat::without_mentions;
 use clean::one_line;
 use dialect::Writer;
 pub use dialect::{Dialect, Style};
@@ -88,6 +90,13 @@ pub fn cut(text: &str, limit: Limit) -> String {
     let shortened = |chars: usize| ends.get(chars).and_then(|end| text.get(..*end)).map(|text| format!("{}…", text.trim_end()));
     let fitting = most(ends.len(), |chars| shortened(chars).is_some_and(|text| limit.fits(&text)));
     fitting.and_then(shortened).unwrap_or_default()
+}
+
+/// A text on one line as a dialect shows it unchanged, cut so that what is written fits.
+pub fn cut_escaped(text: &str, dialect: Dialect, limit: Limit) -> String {
+    let written = |chars| dialect.escaped(&cut(text, Limit(chars, Unit::Chars)));
+    let chars = text.chars().count();
+    most(chars + 1, |chars| limit.fits(&written(chars))).map(written).unwrap_or_default()
 }
 
 /// Title and reason in one short line: what is sent when the receiver refused everything else.
@@ -238,7 +247,7 @@ impl Plan {
         }
         if let Some(link) = alert.link.as_ref().filter(|_| show.link && self.get(Part::Link) > 0) {
             writer.gap();
-            writer.link(link, "Open the check");
+            writer.link(link, alert.link_text());
         }
         writer.end()
     }

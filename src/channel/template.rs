@@ -1,4 +1,5 @@
-//! Templates of webhooks and commands: placeholders are looked up in the template alone, and what a value contains is never filled in.
+//! Templates of webhooks: placeholders are looked up in the template alone, and what a value contains is never filled in. Commands get the
+//! same values as variables of their environment: see [`Values::variables`].
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,11 @@ use crate::domain::why;
 /// Bytes of `$TEXT` at most.
 const TEXT_LIMIT: Limit = Limit(8_000, Unit::Bytes);
 
+/// Maximum number of bytes of a URL or header with its placeholders filled in.
+const MOST_LINE: usize = 8 << 10;
+/// Maximum number of bytes of a body with its placeholders filled in.
+const MOST_BODY: usize = 1 << 20;
+
 /// Where a template stands, which decides how values are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
@@ -22,8 +28,23 @@ pub(super) enum Place {
     Header,
     /// In a body: values stay as they are.
     Body,
-    /// In a command of `sh`: values are quoted.
-    Command,
+}
+
+impl Place {
+    /// Maximum number of bytes of a template once its placeholders are filled in.
+    fn most(self) -> usize {
+        match self {
+            Self::Url | Self::Header => MOST_LINE,
+            Self::Body => MOST_BODY,
+        }
+    }
+}
+
+/// A template that is too long once its placeholders are filled in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooLong {
+    /// Maximum number of bytes in such a place.
+    pub(super) most: usize,
 }
 
 /// What the placeholders of one alert stand for.
@@ -39,13 +60,24 @@ impl<'a> Values<'a> {
         alert.check.as_ref().map(|subject| Self { alert, attempt, subject })
     }
 
-    /// A template for a header.
-    pub(super) fn header(&self, template: &str) -> String {
-        latin1(&self.fill(template, Place::Header))
+    /// Fills in a template for a header.
+    ///
+    /// # Errors
+    /// When the value has more bytes than a header may have.
+    pub(super) fn header(&self, template: &str) -> Result<String, TooLong> {
+        let (value, most) = (latin1(&self.fill(template, Place::Header)?), Place::Header.most());
+        // Every character is one byte on the wire.
+        if value.chars().count() > most { Err(TooLong { most }) } else { Ok(value) }
     }
 
-    /// A template with its placeholders filled in. What no placeholder is stays.
-    pub(super) fn fill(&self, template: &str, place: Place) -> String {
+    /// Fills in the placeholders of a template. Text that is no placeholder stays. Stops as soon as the result is too long, so that no
+    /// template takes more memory than its limit and one value.
+    ///
+    /// # Errors
+    /// When the result has more bytes than such a place allows.
+    pub(super) fn fill(&self, template: &str, place: Place) -> Result<String, TooLong> {
+        let most = place.most();
+        let within = |filled: String| if filled.len() > most { Err(TooLong { most }) } else { Ok(filled) };
         let mut filled = String::with_capacity(template.len());
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('$') {
@@ -60,21 +92,33 @@ impl<'a> Values<'a> {
                     rest = after;
                 }
             }
+            filled = within(filled)?;
         }
         filled.push_str(rest);
-        filled
+        within(filled)
+    }
+
+    /// The values that a command finds in its environment, by the names of the placeholders. Without NUL characters, which no environment
+    /// holds, and each short enough for the limits of Linux (128 KiB a variable) and macOS (1 MiB in all).
+    pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
+        let named = COMMAND.into_iter().filter_map(|name| Some((name.to_owned(), variable(&self.value(name)?))));
+        let body = self.value("BODY").unwrap_or_default();
+        let start = body.ceil_char_boundary(body.len().saturating_sub(MOST_VARIABLE_BODY));
+        let body = body.get(start..).unwrap_or_default().replace('\0', "");
+        let tags = variable(self.settings().tags.as_str());
+        let tags: Vec<_> = tags.split_whitespace().enumerate().map(|(place, tag)| (format!("TAG{}", place + 1), tag.to_owned())).collect();
+        named.chain([("BODY".to_owned(), body)]).chain(tags)
     }
 
     /// The placeholder that a text begins with: the length of the longest name that there is, and its value as it is written there.
     fn placeholder(&self, text: &str, place: Place) -> Option<(usize, String)> {
-        let known: &[&str] = if place == Place::Command { &COMMAND } else { &ALL };
         if let Some(number) = text.strip_prefix("TAG").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let number = number.get(..digits).filter(|digits| !digits.starts_with('0'))?.parse::<usize>().ok()?;
             let tag = self.settings().tags.iter().nth(number - 1)?;
             return Some((3 + digits, written(tag.to_owned(), place, false)));
         }
-        let name = known.iter().filter(|name| text.starts_with(**name)).max_by_key(|name| name.len())?;
+        let name = ALL.iter().filter(|name| text.starts_with(**name)).max_by_key(|name| name.len())?;
         if name.starts_with("BODY") && place != Place::Body {
             return None;
         }
@@ -204,22 +248,25 @@ const ALL: [&str; 24] = [
     "EVENT_JSON",
 ];
 
-/// Those of commands, which have the rest in their environment and on standard input.
+/// Placeholders that are variables of commands, beside `BODY` and those of single tags.
 const COMMAND: [&str; 5] = ["CODE", "STATUS", "NOW", "NAME", "TAGS"];
+
+/// Maximum number of bytes of a variable of a command.
+const MOST_VARIABLE: usize = 16 << 10;
+/// Maximum number of bytes of `BODY`; its end is kept.
+const MOST_VARIABLE_BODY: usize = 100 << 10;
+
+/// A value as a variable of an environment: without NUL characters, and cut to its beginning.
+pub(super) fn variable(value: &str) -> String {
+    value.get(..value.floor_char_boundary(MOST_VARIABLE)).unwrap_or_default().replace('\0', "")
+}
 
 /// A value as it is written in a place. A plain one holds nothing that would have to be encoded.
 fn written(value: String, place: Place, plain: bool) -> String {
     match place {
         Place::Url if !plain => encoded(&value, "/"),
-        Place::Command => quoted(&value),
         Place::Url | Place::Header | Place::Body => value,
     }
-}
-
-/// A value as one word of a POSIX shell. What no program could get as an argument is left out.
-fn quoted(value: &str) -> String {
-    let plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-+:,./@%".contains(&byte));
-    if plain { value.to_owned() } else { format!("'{}'", value.replace('\0', "").replace('\'', "'\\''")) }
 }
 
 /// A moment as the API writes it.

@@ -1,7 +1,7 @@
 //! Every sentence of an alert.
 
 use crate::channel::alert::{
-    Alert, Also, Attempt, Brief, CheckFacts, Fact, Facts, List, News, Output, PingFacts, Scene, Severity, Subject,
+    Alert, Also, Attempt, Brief, CheckFacts, Delay, Fact, Facts, List, News, Output, PingFacts, Scene, Severity, Subject,
 };
 use crate::channel::render::clean::{lines, one_line};
 use crate::domain::alert::Event;
@@ -13,6 +13,8 @@ use crate::domain::words::{Times, count, duration};
 
 /// Bytes of a body that are worth showing; the widest channel, mail, shows that many.
 const OUTPUT_BYTES: usize = 10_000;
+/// Bytes of the longest address that pings a check, with room for what stands around it.
+const LONGEST_ADDRESS: usize = 1_000;
 
 /// What is said where an earlier try may have arrived.
 pub fn repeat_mark(attempt: &Attempt) -> Option<&'static str> {
@@ -81,13 +83,15 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
         News::Up { flip, down, told, also } => came_up(&name, *flip, *down, *told, also, &times, scene),
         News::Closed { at, why } => {
             let alert = bare(Event::Closed, Severity::Info, &format!("{name} is watched no more"), scene);
-            let lead = format!("It was down, and {why} at {} ({}).", times.at(*at), zone.name());
+            let lead = format!("It was down, and {why} {} ({}).", times.when(*at), zone.name());
             Alert { at: *at, short: format!("CLOSED: {name}. {lead}"), lead, reason: (*why).into(), ..alert }
         }
-        News::Test { at, up } => {
-            let alert = bare(Event::Test, Severity::Info, "This is a test", scene);
-            let lead = "Somebody tries this channel. Who reads this will read of checks that go down.".to_owned();
-            Alert { at: *at, as_up: *up, short: "TEST: alerts arrive here.".into(), reason: "test".into(), lead, ..alert }
+        News::Test { at, up, channel } => {
+            let alert = bare(Event::Test, Severity::Info, "This is a test from overdue", scene);
+            let server = if scene.host.is_empty() { String::new() } else { format!(" on {}", scene.host) };
+            let place = format!("channel {} of project {}{server}", one_line(channel), one_line(&check.project));
+            let lead = format!("Alerts of the {place} arrive here.");
+            Alert { at: *at, as_up: *up, short: format!("TEST from overdue: {place}."), reason: "test".into(), lead, ..alert }
         }
     };
     let (cause, downtime) = match news {
@@ -101,7 +105,7 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
     alert.link = pages.map(|base| format!("{}/cloaked/{unique_key}/", base.trim_end_matches('/')));
     if matches!(alert.event, Event::Down | Event::Up) {
         alert.facts = facts(&check, &times);
-        alert.output = check.last_ping.as_ref().and_then(output);
+        alert.output = check.last_ping.as_ref().and_then(|ping| output(&check, ping));
         alert.others = others(&check);
     }
     if alert.event == Event::Down {
@@ -116,8 +120,10 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
     let why = why::sentence(flip, &check.settings, Known { last_success: check.last_success, took }, times);
     let short = match flip.cause {
         Cause::Late => {
-            let expected = times.at(flip.at.plus_secs(-check.settings.grace.get()));
-            format!("DOWN: {name}. Expected {expected}, nothing by {} ({}).", times.at(flip.at), times.zone.name())
+            let expected = why::expected(flip, &check.settings, check.last_success);
+            let expected = expected.map_or_else(String::new, |at| format!("Expected {}, nothing by", times.at(at)));
+            let expected = if expected.is_empty() { "Nothing by" } else { &expected };
+            format!("DOWN: {name}. {expected} {} ({}).", times.at(flip.at), times.zone.name())
         }
         _ => format!("DOWN: {name}. {why}"),
     };
@@ -132,9 +138,10 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
     if let Some(window) = &also.window {
         lead.push(match one_line(window) {
             name if name.is_empty() => "It went down within a maintenance window.".to_owned(),
-            name => format!("It went down within the maintenance window {name}."),
+            name => format!("It went down within the maintenance window “{name}”."),
         });
     }
+    lead.extend(also.delay.map(|delay| late(delay).to_owned()));
     let alert = bare(Event::Down, Severity::Bad, &down_title(name, flip.cause), scene);
     Alert { at: flip.at, lead: lead.join(" "), reason: why::reason(flip.cause), short, ..alert }
 }
@@ -142,14 +149,33 @@ fn went_down(name: &str, check: &CheckFacts, flip: Flip, also: &Also, times: &Ti
 fn came_up(name: &str, flip: Flip, down: Flip, told: bool, also: &Also, times: &Times<'_>, scene: Scene<'_>) -> Alert {
     let reason = why::reason(down.cause);
     let was = format!("It was down for {}, {}", duration(flip.at.micros_since(down.at)), times.span(down.at, flip.at));
-    let mut lead = vec![match told {
-        true => format!("{was} ({}). Reason: {reason}.", times.zone.name()),
-        false => format!("{was} ({}); this channel could not be reached earlier. Reason: {reason}.", times.zone.name()),
-    }];
+    let untold = if told { "" } else { not_told(also.delay) };
+    let mut lead = vec![format!("{was} ({}){untold}. Reason: {reason}.", times.zone.name())];
     lead.extend(changes(also, times));
     let alert = bare(Event::Up, Severity::Good, &format!("{name} is up again"), scene);
     let short = format!("UP: {name}. {was}.");
     Alert { at: flip.at, lead: lead.join(" "), reason, short, ..alert }
+}
+
+/// Why nobody was told of a downtime before it was over.
+fn not_told(delay: Option<Delay>) -> &'static str {
+    match delay {
+        Some(Delay::Unreachable) => "; this channel could not be reached earlier",
+        Some(Delay::Quiet) => "; it was in the quiet hours of this channel",
+        Some(Delay::DayLimit) => "; this channel had sent as many messages as most-a-day allows",
+        Some(Delay::Calm) => "; it changed so often that messages about it were held back",
+        None => "; this was not sent earlier",
+    }
+}
+
+/// Why a message about a check that is down comes late.
+fn late(delay: Delay) -> &'static str {
+    match delay {
+        Delay::Unreachable => "This message is late: the channel could not be reached earlier.",
+        Delay::Quiet => "This message waited for the end of the channel's quiet hours.",
+        Delay::DayLimit => "This message is late: the channel had sent as many messages as most-a-day allows.",
+        Delay::Calm => "This message is late: the check changed so often that messages about it were held back.",
+    }
 }
 
 fn changes(also: &Also, times: &Times<'_>) -> Option<String> {
@@ -163,11 +189,15 @@ fn facts(check: &CheckFacts, times: &Times<'_>) -> Vec<Fact> {
     let tags: Vec<_> = settings.tags.iter().map(one_line).collect();
     let last_ping = check.last_ping.as_ref();
     let success = check.last_success.filter(|at| last_ping.is_none_or(|ping| ping.at != *at));
+    let mail = last_ping.and_then(|ping| ping.mail.as_ref());
+    let subject = mail.map(|mail| check.without_ping_addresses(&one_line(&mail.subject)).into_owned());
     let known = [
         ("Project", Some(one_line(&check.project))),
         ("Tags", (!tags.is_empty()).then(|| tags.join(", "))),
         ("Schedule", Some(format!("{}{zone}, {grace} of grace", settings.in_words()))),
-        ("Last ping", Some(last_ping.map_or_else(|| "none".into(), |ping| said_of(ping, times)))),
+        // What is not known any more is left out.
+        ("Last ping", last_ping.map(|ping| said_of(ping, times)).or_else(|| (check.n_pings == 0).then(|| "none".into()))),
+        ("Subject", subject.filter(|subject| !subject.is_empty())),
         ("Last success", success.map(|at| times.at(at))),
         ("Failures in a row", (check.failures > 1).then(|| check.failures.to_string())),
         ("Pings", Some(check.n_pings.to_string())),
@@ -190,12 +220,21 @@ fn said_of(ping: &PingFacts, times: &Times<'_>) -> String {
     [Some(times.at(ping.at)), Some(what), took, from].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn output(ping: &PingFacts) -> Option<Output> {
-    let start = ping.body.len().saturating_sub(OUTPUT_BYTES);
-    let tail = ping.body.get(start..).unwrap_or_default();
-    let text = lines(&String::from_utf8_lossy(tail));
-    let text = if start > 0 { text.trim_start_matches('\u{fffd}') } else { &text }.trim_end().trim_start_matches('\n').to_owned();
-    (!text.is_empty()).then_some(Output { label: "The last lines it sent:", text })
+/// The end of what a ping sent; of a mail, the end of its text. What would let its reader ping is masked before it is cut, so that no part
+/// of it is left.
+fn output(check: &CheckFacts, ping: &PingFacts) -> Option<Output> {
+    let (sent, label) = match &ping.mail {
+        Some(mail) => (mail.text.as_bytes(), "The last lines of its mail:"),
+        None => (ping.body.as_slice(), "The last lines it sent:"),
+    };
+    let start = sent.len().saturating_sub(OUTPUT_BYTES + LONGEST_ADDRESS);
+    let text = lines(&String::from_utf8_lossy(sent.get(start..).unwrap_or_default()));
+    let text = check.without_ping_addresses(&text);
+    let cut = text.ceil_char_boundary(text.len().saturating_sub(OUTPUT_BYTES));
+    let text = text.get(cut..).unwrap_or_default();
+    let is_cut = start > 0 || cut > 0;
+    let text = if is_cut { text.trim_start_matches('\u{fffd}') } else { text }.trim_end().trim_start_matches('\n').to_owned();
+    (!text.is_empty()).then_some(Output { label, text })
 }
 
 fn others(check: &CheckFacts) -> String {
@@ -216,9 +255,9 @@ fn item(brief: &Brief, times: &Times<'_>) -> String {
             Some(success) => format!("no signal since {}", times.at(success)),
             None => "no success signal is known".into(),
         },
-        Cause::Exit(status) => format!("exit status {status} at {}", times.at(brief.since)),
+        Cause::Exit(status) => format!("exit status {status} {}", times.when(brief.since)),
         Cause::Overrun => format!("did not finish by {}", times.at(brief.since)),
-        cause => format!("{} at {}", why::reason(cause), times.at(brief.since)),
+        cause => format!("{} {}", why::reason(cause), times.when(brief.since)),
     };
     format!("{} ({why})", one_line(&brief.name))
 }
@@ -235,7 +274,7 @@ fn digest(down: &[Brief], up: &[Brief], scene: Scene<'_>) -> Alert {
     let downs = down.iter().map(|brief| item(brief, &times)).collect();
     let ups = up.iter().map(|brief| one_line(&brief.name)).collect();
     let lists = [list("Down:", downs), list("Up again:", ups)].into_iter().filter(|list| !list.items.is_empty()).collect();
-    several(event, severity, &title, String::new(), lists, scene)
+    several(event, severity, &title, String::new(), lists, down.first().or(up.first()), scene)
 }
 
 fn are_up(number: usize) -> String {
@@ -254,7 +293,7 @@ fn away(from: Moment, until: Moment, checks: &[Brief], scene: Scene<'_>) -> Aler
         duration(until.micros_since(from))
     );
     let items = checks.iter().map(|brief| item(brief, &times)).collect();
-    several(Event::Down, Severity::Warning, &title, lead, vec![List { heading: "Checks:", items }], scene)
+    several(Event::Down, Severity::Warning, &title, lead, vec![List { heading: "Checks:", items }], checks.first(), scene)
 }
 
 fn still(checks: &[Brief], scene: Scene<'_>) -> Alert {
@@ -263,15 +302,20 @@ fn still(checks: &[Brief], scene: Scene<'_>) -> Alert {
     if let [brief] = checks {
         let title = format!("{} is still down, {}", brief.name, since(brief));
         let lead = format!("Reason: {}.", why::reason(brief.cause));
-        return several(Event::Still, Severity::Bad, &title, lead, Vec::new(), scene);
+        return several(Event::Still, Severity::Bad, &title, lead, Vec::new(), Some(brief), scene);
     }
     let items = checks.iter().map(|brief| format!("{} ({})", one_line(&brief.name), since(brief))).collect();
     let title = format!("{} are still down", count(checks.len(), "check"));
-    several(Event::Still, Severity::Bad, &title, String::new(), vec![List { heading: "Down:", items }], scene)
+    several(Event::Still, Severity::Bad, &title, String::new(), vec![List { heading: "Down:", items }], checks.first(), scene)
 }
 
-fn several(event: Event, severity: Severity, title: &str, lead: String, lists: Vec<List>, scene: Scene<'_>) -> Alert {
+/// News of several checks of one project, which `one` of them names.
+fn several(event: Event, severity: Severity, title: &str, lead: String, lists: Vec<List>, one: Option<&Brief>, scene: Scene<'_>) -> Alert {
+    let project = one.map(|one| one_line(&one.project)).filter(|project| !project.is_empty());
+    let title = project.map_or_else(|| title.to_owned(), |project| format!("{project}: {title}"));
+    let page = |base: &str| Some(format!("{}/projects/{}/checks/", base.trim_end_matches('/'), one?.project_uuid?));
     let names = lists.iter().flat_map(|list| &list.items).map(String::as_str).collect::<Vec<_>>().join("; ");
     let short = if names.is_empty() { format!("{title}. {lead}") } else { format!("{title}: {names}") };
-    Alert { lead, reason: title.to_owned(), short, lists, ..bare(event, severity, title, scene) }
+    let link = scene.pages.and_then(page);
+    Alert { lead, reason: title.clone(), short, lists, link, ..bare(event, severity, &title, scene) }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::data::as_owner;
 use super::shared::{Json, number};
 use super::{Failure, table};
 use crate::admin;
@@ -25,7 +26,7 @@ pub(super) struct BackupArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Backups")]
 pub(super) struct BackupFlags {
-    /// Directory in which the server makes backups by itself [default: none are made]
+    /// Directory in which the server makes backups by itself, which has to be there. The packaged service may write to /var/backups/overdue; another one has to stand in ReadWritePaths= of its unit (systemctl edit overdue) [default: none are made]
     #[arg(long, env = "OVERDUE_BACKUP_TO", value_name = "DIR")]
     backup_to: Option<PathBuf>,
 
@@ -96,6 +97,7 @@ fn open(file: &Path) -> Result<Box<dyn Read>, Failure> {
 
 /// Has the server, or the database if none runs, write a backup.
 fn taken(data: &Path, out: impl io::Write) -> Result<(), Failure> {
+    let _owner = as_owner(data)?;
     backup::give_way();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
     runtime.block_on(admin::backup(data, out)).map_err(|error| Failure::other(format!("no backup was made: {error}")))
@@ -127,7 +129,9 @@ impl RestoreArgs {
         if admin::is_served(data) {
             return Err(Failure::other(StoreError::InUse(data.join(FILE_NAME))));
         }
-        let restored = backup::restore(data, self.force, open(&self.file)?, &Random::System);
+        let backup = open(&self.file)?;
+        let _owner = as_owner(data)?;
+        let restored = backup::restore(data, self.force, backup, &Random::System);
         let About { made, .. } = restored.map_err(|error| match error {
             BackupError::Store(error) => Failure::other(error),
             error => of_file(&self.file)(error),
@@ -220,6 +224,7 @@ impl Verified {
 
 /// Looks at the database: all of its pages if no server runs, else the rows that the server gives.
 fn inspect_database(data: &Path, path: &Path) -> Result<(bool, Findings), Failure> {
+    let _owner = as_owner(data)?;
     if matches!(path.try_exists(), Ok(false)) {
         return Err(Failure::other(admin::AskError::NoDatabase(data.into())));
     }

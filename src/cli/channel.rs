@@ -252,12 +252,13 @@ impl Create {
         let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
         // Flags that are wrong are told before anything is made.
         let sending = test.then(|| outbound.sending()).transpose()?;
-        let lacks = settings.lacks();
+        let (lacks, warnings) = (settings.lacks(), settings.warnings());
         let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
         table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
         if let Some(lacks) = lacks {
             let _ = writeln!(io::stderr(), "it cannot deliver yet: {lacks}");
         }
+        warn(&warnings);
         let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
         if let Some(chosen) = assign
             && let Reply::Assigned(count) = reply(data, ask(OfChannel::Assign(chosen)), None)?
@@ -268,6 +269,14 @@ impl Create {
             let _ = writeln!(io::stderr(), "{}", delivered(&row)?);
         }
         Ok(())
+    }
+}
+
+/// Writes warnings to standard error.
+pub(super) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        // Nobody reads it.
+        let _ = writeln!(io::stderr(), "overdue: {warning}");
     }
 }
 
@@ -302,10 +311,11 @@ pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
     let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
     let error = row.last_error.clone().unwrap_or_default();
     let (status, error) = match (row.status.as_str(), &row.since) {
-        ("incomplete", _) => (format!("cannot deliver: {error}"), String::new()),
+        (status @ ("cannot deliver" | "test failed"), _) => (format!("{status}: {error}"), String::new()),
         (status, Some(since)) => (format!("{status} since {since}"), error),
         (status, None) => (status.into(), error),
     };
+    let status = if row.unsubscribed.is_empty() { status } else { format!("{status}; unsubscribed: {}", row.unsubscribed.join(", ")) };
     let (project, kind, name) = (row.project.clone(), row.kind.clone(), row.name.clone());
     [row.uuid.to_string(), project, kind, name, status, row.waiting.to_string(), error, settings]
 }

@@ -141,12 +141,12 @@ pub(super) struct Fields {
     #[arg(long, env = "OVERDUE_DESC", value_name = "TEXT", value_parser = check::desc)]
     desc: Option<Description>,
 
-    /// Seconds between two pings, in place of a schedule [new checks: 86400]
-    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "SECONDS", value_parser = check::seconds, allow_negative_numbers = true)]
+    /// Time between two pings, in place of a schedule, in seconds or as in 15m, 2h or 1d [new checks: 86400]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = check::seconds, allow_negative_numbers = true)]
     timeout: Option<Seconds>,
 
-    /// Seconds that a ping may be late [new checks: 3600]
-    #[arg(long, env = "OVERDUE_GRACE", value_name = "SECONDS", value_parser = check::seconds, allow_negative_numbers = true)]
+    /// Time that a ping may be late, in seconds or as in 15m, 2h or 1d [new checks: 3600]
+    #[arg(long, env = "OVERDUE_GRACE", value_name = "TIME", value_parser = check::seconds, allow_negative_numbers = true)]
     grace: Option<Seconds>,
 
     /// When pings are expected: a cron expression of five fields, or an OnCalendar expression of systemd
@@ -162,7 +162,7 @@ pub(super) struct Fields {
     methods: Option<bool>,
 
     /// Whether a paused check ignores pings
-    #[arg(long, env = "OVERDUE_MANUAL_RESUME", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "OVERDUE_MANUAL_RESUME", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     manual_resume: Option<bool>,
 
     /// Keywords that mean a start, with commas between them
@@ -178,19 +178,19 @@ pub(super) struct Fields {
     failure_kw: Option<Keywords>,
 
     /// Whether keywords are looked for in the subjects of mails
-    #[arg(long, env = "OVERDUE_FILTER_SUBJECT", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "OVERDUE_FILTER_SUBJECT", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     filter_subject: Option<bool>,
 
     /// Whether keywords are looked for in the texts of mails
-    #[arg(long, env = "OVERDUE_FILTER_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "OVERDUE_FILTER_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     filter_body: Option<bool>,
 
     /// Whether keywords are looked for in the bodies of HTTP pings
-    #[arg(long, env = "OVERDUE_FILTER_HTTP_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "OVERDUE_FILTER_HTTP_BODY", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     filter_http_body: Option<bool>,
 
     /// Whether a ping without any keyword is a failure; otherwise it is ignored
-    #[arg(long, env = "OVERDUE_FILTER_DEFAULT_FAIL", value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "OVERDUE_FILTER_DEFAULT_FAIL", value_name = "yes|no", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     filter_default_fail: Option<bool>,
 
     /// Its channels: UUIDs or names with commas between them, * for all of the project, or nothing for none

@@ -10,6 +10,7 @@ use crate::store::{FILE_NAME, Medium, Store};
 
 /// Compacts the database of this directory and says what was gained.
 pub(super) fn run(directory: &Path, json: bool) -> Result<(), Failure> {
+    let _owner = super::data::as_owner(directory)?;
     let path = directory.join(FILE_NAME);
     let size = || std::fs::metadata(&path).map(|there| there.len());
     let before = size().map_err(|error| match error.kind() {

@@ -1,7 +1,15 @@
-//! Where the data lies when nobody says.
+//! Where the data lies when nobody says, and whose ids a command has there.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Failure;
+use crate::store::FILE_NAME;
+use crate::store::access::SERVICE_DIRECTORY;
+use crate::store::owner::{AssumedOwner, ForeignOwner, refused};
 
 /// The directory given; else the one that systemd made (`StateDirectory=`, systemd.exec(5): several are separated by colons); else the
 /// place for state of the XDG Base Directory Specification, which ignores relative paths.
@@ -16,6 +24,33 @@ pub(super) fn directory(given: Option<PathBuf>, variable: impl Fn(&str) -> Optio
         .or_else(|| Some(absolute("XDG_STATE_HOME")?.join("overdue")))
         .or_else(|| Some(absolute("HOME")?.join(".local/state/overdue")))
         .ok_or("no place for the data is known, since HOME is not set; give one with --data")
+}
+
+/// Returns the directory of a command that is about an existing database: where nobody named one, and the default has none, that of the
+/// service that a package installed, if `has_database` finds one there.
+pub(super) fn of_service_or(default: PathBuf, has_database: impl Fn(&Path) -> bool) -> PathBuf {
+    let service = Path::new(SERVICE_DIRECTORY);
+    if !has_database(&default) && has_database(service) { service.into() } else { default }
+}
+
+/// Whether a directory has a database, as far as this user may see.
+pub(super) fn has_database(directory: &Path) -> bool {
+    fs::symlink_metadata(directory.join(FILE_NAME)).is_ok()
+}
+
+/// Acts as the owner of the data directory for as long as the answer lives, if root runs this and the directory is another user's.
+pub(super) fn as_owner(directory: &Path) -> Result<AssumedOwner, Failure> {
+    AssumedOwner::take(directory).map_err(Failure::other)
+}
+
+/// Runs this program again as the owner of the data directory, if root runs it and the directory is another user's. There is no return then.
+pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
+    let Some(owner) = ForeignOwner::of(directory) else { return Ok(()) };
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    // A link of the kernel, which leads to this program whoever may read the directories above it.
+    let error = Command::new("/proc/self/exe").arg0(name).args(words).uid(owner.uid).gid(owner.gid).exec();
+    Err(Failure::other(refused(owner, directory, &error)))
 }
 
 #[cfg(test)]
@@ -39,6 +74,19 @@ mod tests {
         for (given, variables, wanted) in cases {
             let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
             assert_eq!(directory(given.map(PathBuf::from), variable).ok(), wanted.map(PathBuf::from), "{given:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn the_database_of_the_service_is_used_where_the_default_has_none() {
+        let default = PathBuf::from("/root/.local/state/overdue");
+        for (there, wanted) in [
+            (&[][..], "/root/.local/state/overdue"),
+            (&["/var/lib/overdue"], "/var/lib/overdue"),
+            (&["/var/lib/overdue", "/root/.local/state/overdue"], "/root/.local/state/overdue"),
+        ] {
+            let has_database = |directory: &Path| there.iter().any(|there| Path::new(there) == directory);
+            assert_eq!(of_service_or(default.clone(), has_database), Path::new(wanted), "{there:?}");
         }
     }
 }

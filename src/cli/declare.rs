@@ -11,12 +11,14 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::changes::{self, Tense};
+use super::data::as_owner;
 use super::shared::Json;
 use super::{Failure, table};
 use crate::admin::declared::{ChangeRow, ConflictRow};
 use crate::admin::{self, Reply, Request};
 use crate::declare::{self, PrepareError, Prepared, Problem, Secrets};
 use crate::serve::DeclaredFiles;
+use crate::store::owner::AssumedOwner;
 
 /// What is deleted at most unless a number is given.
 const PRUNED: &str = "10";
@@ -103,11 +105,15 @@ impl ExportArgs {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
         let project = self.project.clone();
         if to_stdout {
+            let _owner = as_owner(data)?;
             let written = runtime.block_on(admin::export_lines(data, project, self.has_logs(), io::stdout().lock()));
             return written.map_err(Failure::other);
         }
-        write_for_owner(&self.file, |file| Ok(runtime.block_on(admin::export_lines(data, project, self.has_logs(), file))?))
-            .map_err(|error| self.unwritten(&*error))
+        let write = |file: &mut File| {
+            let _owner = AssumedOwner::take(data)?;
+            Ok(runtime.block_on(admin::export_lines(data, project, self.has_logs(), file))?)
+        };
+        write_for_owner(&self.file, write).map_err(|error| self.unwritten(&*error))
     }
 
     fn has_logs(&self) -> bool {
@@ -126,8 +132,12 @@ fn write_for_owner(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
     // A link stays, and leads to the new file.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let mut partial = path.clone().into_os_string();
+    replace_for_owner(&fs::canonicalize(path).unwrap_or_else(|_| path.into()), write)
+}
+
+/// The same; a link is replaced, too.
+pub(super) fn replace_for_owner(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    let mut partial = path.to_owned().into_os_string();
     partial.push(".partial");
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
@@ -197,7 +207,7 @@ fn prepared(files: &[PathBuf]) -> Result<Prepared, Failure> {
         PrepareError::Files(error) => Failure::usage(error),
         PrepareError::Problems(told) => Failure::lines(2, told),
     })?;
-    if let Some(warning) = &prepared.warning {
+    for warning in &prepared.warnings {
         let _ = writeln!(io::stderr(), "overdue: {warning}");
     }
     Ok(prepared)
@@ -212,6 +222,7 @@ impl FilesArgs {
         }
         let sent = serde_json::to_string(&document.root.json()).map_err(Failure::other)?;
         let request = Request::Declare { prune: self.prune, adopt: self.adopt, dry };
+        let _owner = as_owner(data)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
         match runtime.block_on(admin::declare(data, request, sent)).map_err(Failure::other)? {
             Reply::Changes(rows) => Ok(rows),

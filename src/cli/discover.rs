@@ -3,15 +3,18 @@
 mod system;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::error::Error;
+use std::fs::DirBuilder;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::Failure;
+use super::declare::replace_for_owner;
 use super::shared::{Json, read_at_most};
 use super::table::{self, clean};
 use crate::clock::Clock;
@@ -160,15 +163,21 @@ impl DiscoverArgs {
         declare::toml(&objects, &["Checks for jobs of this machine: `overdue apply` makes them, the edits make the jobs report."])
     }
 
-    fn write(&self, directory: &std::path::Path, places: &[Place]) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::other(format!("cannot write to {}: {error}", directory.display()));
-        fs::create_dir_all(directory).map_err(failed)?;
-        let mut patch = String::new();
+    /// Writes files that only their owner can read: crontabs hold secrets, and the URLs of pings are some.
+    fn write(&self, directory: &Path, places: &[Place]) -> Result<(), Failure> {
+        let failed = |error: &dyn Error| Failure::other(format!("cannot write to {}: {error}", directory.display()));
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| failed(&error))?;
+        let write = |name: &str, text: &str| {
+            let written = replace_for_owner(&directory.join(name), |file| Ok(file.write_all(text.as_bytes())?));
+            written.map_err(|error| failed(&*error))
+        };
+        let (mut patch, mut has_crontab) = (String::new(), false);
         for place in places {
             let lines = place.lines();
             match &place.crontab {
                 Some(crontab) if crontab.name == system::OWN && !lines.is_empty() => {
-                    fs::write(directory.join("crontab"), discover::changed(&crontab.text, &lines)).map_err(failed)?;
+                    write("crontab", &discover::changed(&crontab.text, &lines))?;
+                    has_crontab = true;
                 }
                 Some(crontab) => patch += &discover::diff(crontab.name.trim_start_matches('/'), &crontab.text, &lines),
                 None => {}
@@ -179,15 +188,20 @@ impl DiscoverArgs {
                 patch += &format!("--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}", path.trim_start_matches('/'), text.lines().count());
             }
         }
-        fs::write(directory.join("overdue.toml"), self.toml(places)).map_err(failed)?;
-        fs::write(directory.join("overdue.patch"), patch).map_err(failed)?;
+        write("overdue.toml", &self.toml(places))?;
+        write("overdue.patch", &patch)?;
         let count: usize = places.iter().map(|place| place.found.proposals.len()).sum();
         let shown = directory.display();
-        let _ = writeln!(
-            io::stderr(),
-            "overdue: {count} checks are in {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && patch -p0 < …) and, of your \
-             own crontab, in {shown}/crontab (crontab …)"
-        );
+        let own = if has_crontab { format!(" and, of your own crontab, in {shown}/crontab (crontab …)") } else { String::new() };
+        // Paths of crontabs that were named may be relative.
+        let at = if self.crontab.iter().any(|path| path.is_relative()) { "patch -p0 < …" } else { "cd / && patch -p0 < …" };
+        let edits = if patch.is_empty() { String::new() } else { format!(" in {shown}/overdue.patch ({at})") };
+        let edits = match (edits.is_empty(), own.is_empty()) {
+            (true, true) => String::new(),
+            (true, false) => format!("; the edits are{}", own.trim_start_matches(" and, of your own crontab,")),
+            _ => format!("; the edits are{edits}{own}"),
+        };
+        let _ = writeln!(io::stderr(), "overdue: {count} checks are in {shown}/overdue.toml{edits}");
         Ok(())
     }
 }

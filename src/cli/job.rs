@@ -11,8 +11,8 @@ use clap::builder::FalseyValueParser;
 use uuid::Uuid;
 
 use super::Failure;
-use super::shared::number;
 use crate::clock::Clock;
+use crate::domain::channel::seconds_of;
 use crate::domain::ids::hyphenated_uuid;
 use crate::job::{self, Action, Delivery, Job, PingUrl, Spool, Told};
 use crate::outbound::{Outbound, OutboundConfig};
@@ -27,12 +27,12 @@ pub(super) struct RunArgs {
     #[arg(env = "OVERDUE_PING_URL", value_parser = PingUrl::parse, hide_env_values = true)]
     url: PingUrl,
 
-    /// Seconds after which the job is asked to end (SIGTERM), which is reported as a failure [default: never]
-    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "SECONDS", value_parser = number::<u32>(1..=31_536_000), allow_negative_numbers = true)]
+    /// Time after which the job is asked to end (SIGTERM), in seconds or as in 5m or 2h, which is reported as a failure [default: never]
+    #[arg(long, env = "OVERDUE_TIMEOUT", value_name = "TIME", value_parser = time(31_536_000), allow_negative_numbers = true)]
     timeout: Option<u32>,
 
-    /// Seconds after that until it is killed (SIGKILL)
-    #[arg(long, env = "OVERDUE_KILL_AFTER", value_name = "SECONDS", default_value_t = 10, value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true)]
+    /// Time after that until it is killed (SIGKILL)
+    #[arg(long, env = "OVERDUE_KILL_AFTER", value_name = "TIME", default_value_t = 10, value_parser = time(86_400), allow_negative_numbers = true)]
     kill_after: u32,
 
     /// Send nothing of the job's output
@@ -76,8 +76,8 @@ struct DeliveryArgs {
     #[arg(long, env = "OVERDUE_SPOOL", value_name = "DIR")]
     spool: Option<PathBuf>,
 
-    /// Seconds that the last ping is tried
-    #[arg(long, env = "OVERDUE_DELIVER_WITHIN", value_name = "SECONDS", default_value_t = 30, value_parser = number::<u32>(1..=86_400), allow_negative_numbers = true)]
+    /// Time for which the last ping is tried, in seconds or as in 5m
+    #[arg(long, env = "OVERDUE_DELIVER_WITHIN", value_name = "TIME", default_value_t = 30, value_parser = time(86_400), allow_negative_numbers = true)]
     deliver_within: u32,
 
     /// PEM file of certificate authorities to trust besides the system's
@@ -91,6 +91,15 @@ fn run_id(text: &str) -> Result<Uuid, &'static str> {
     hyphenated_uuid(text).or_else(digits).ok_or("give a UUID, as in 123e4567-e89b-42d3-a456-426614174000")
 }
 
+/// Reads a time of at least a second: a number of seconds, or one with its unit.
+fn time(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let with_unit = || u32::try_from(seconds_of(text, 1, most.into()).ok()?).ok();
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number)).or_else(with_unit);
+        number.ok_or_else(|| format!("give a whole number of seconds from 1 to {most}, or a time such as 90s, 5m or 2h"))
+    }
+}
+
 fn seconds(number: u32) -> Duration {
     Duration::from_secs(number.into())
 }
@@ -98,9 +107,9 @@ fn seconds(number: u32) -> Duration {
 impl DeliveryArgs {
     fn delivery(self) -> Delivery {
         let (clock, random) = (Clock::System, Random::System);
-        let config = OutboundConfig { ca_file: self.ca_file, ..OutboundConfig::default() };
+        let config = OutboundConfig { ca_file: self.ca_file, with_pins: false, ..OutboundConfig::default() };
         let outbound = Outbound::new(config, &clock, random.clone()).map_err(|error| error.to_string());
-        Delivery { outbound, spool: self.spool.map(Spool::new), within: seconds(self.deliver_within), clock, random }
+        Delivery { outbound, spool: self.spool.as_deref().map(Spool::new), within: seconds(self.deliver_within), clock, random }
     }
 }
 

@@ -106,6 +106,7 @@ impl OutboundFlags {
             None => None,
         };
         Ok(OutboundConfig {
+            with_pins: true,
             guard: Guard { reach: self.outbound, allow: self.outbound_allow, deny: self.outbound_deny },
             proxy: self.outbound_proxy.unwrap_or_default(),
             ca_file: self.ca_file,

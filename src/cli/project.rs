@@ -1,6 +1,7 @@
 //! `overdue project`: the flags of its subcommands.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
@@ -97,6 +98,11 @@ impl From<ProjectCommand> for Question {
 }
 
 impl ProjectCommand {
+    /// Whether a database is going to be made in this directory.
+    pub(super) fn makes_database(&self, data: &Path) -> bool {
+        matches!(self, Self::Create { .. }) && !super::data::has_database(data)
+    }
+
     /// Before a project is deleted somebody says yes: on the terminal, or with `--yes`. `ask` asks the admin door.
     pub(super) fn confirm(&self, ask: impl FnOnce(Request) -> Result<Reply, Failure>) -> Result<(), Failure> {
         let Self::Delete { project, yes: false } = self else { return Ok(()) };

@@ -23,7 +23,7 @@ use crate::smtp::address::Domain;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Address and port to take HTTP requests on; may be given several times, with commas in the variable
+    /// Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this machine; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', default_value = DEFAULT_LISTEN, value_parser = address)]
     listen: Vec<SocketAddr>,
 
@@ -33,6 +33,10 @@ pub(super) struct ServeArgs {
     /// URL under which the service is reached, with its path if it has one [default: the first listen address]
     #[arg(long, env = "OVERDUE_BASE_URL", value_name = "URL")]
     base_url: Option<BaseUrl>,
+
+    /// Name of the site: the label on the badges of whole projects
+    #[arg(long, env = "OVERDUE_SITE_NAME", value_name = "NAME", default_value = "overdue", value_parser = site_name)]
+    site_name: Box<str>,
 
     /// Proxies whose X-Forwarded-For, X-Forwarded-Proto and Forwarded are believed; may be given several times, with commas in the variable
     #[arg(long, env = "OVERDUE_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
@@ -61,23 +65,23 @@ pub(super) struct ServeArgs {
     web: WebFlags,
 
     /// How much is logged: off, error, warn, info, debug or trace
-    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info")]
+    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", help_heading = "Log and metrics")]
     log: LevelFilter,
 
     /// How the log is written: text, or json (an object on each line)
-    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = log_format)]
+    #[arg(long, env = "OVERDUE_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_parser = log_format, help_heading = "Log and metrics")]
     log_format: LogFormat,
 
     /// Log every HTTP request, with *** in place of whatever may be a secret in its path
-    #[arg(long, env = "OVERDUE_ACCESS_LOG", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "OVERDUE_ACCESS_LOG", value_parser = FalseyValueParser::new(), help_heading = "Log and metrics")]
     access_log: bool,
 
     /// Address and port to read metrics on without a key, as Prometheus does at /metrics; may be given several times, with commas in the variable
-    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address)]
+    #[arg(long, env = "OVERDUE_METRICS_LISTEN", value_name = "ADDR:PORT", value_delimiter = ',', value_parser = address, help_heading = "Log and metrics")]
     metrics_listen: Vec<SocketAddr>,
 
     /// File with the token by which metrics are read at /metrics of the other addresses, as in Authorization: Bearer TOKEN
-    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = secret)]
+    #[arg(long, env = "OVERDUE_METRICS_TOKEN_FILE", value_name = "FILE", value_parser = secret, help_heading = "Log and metrics")]
     metrics_token_file: Option<Secret>,
 
     /// What becomes of alerts for pings that may have been lost while the server could take none: hold (the job gets the chance to report
@@ -133,6 +137,14 @@ struct MailArgs {
     smtp_tls_key: Option<PathBuf>,
 }
 
+/// Characters of the name of the site.
+const LONGEST_SITE_NAME: usize = 100;
+
+fn site_name(text: &str) -> Result<Box<str>, &'static str> {
+    let fits = !text.is_empty() && text.chars().count() <= LONGEST_SITE_NAME && !text.chars().any(char::is_control);
+    if fits { Ok(text.into()) } else { Err("give 1 to 100 characters on one line") }
+}
+
 fn heartbeat_url(text: &str) -> Result<String, &'static str> {
     place_of(text).map(|_| text.to_owned()).map_err(|_| "give an http:// or https:// URL")
 }
@@ -167,6 +179,12 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
 impl ServeArgs {
     /// What the server works with, or what is wrong with the flags together.
     pub(super) fn config(self, data: PathBuf, program: &Path) -> Result<Config, &'static str> {
+        let mut warnings = Vec::new();
+        if self.web.is_open() {
+            warnings.push(
+                "--auth none: everybody on this machine and behind trusted proxies is an owner, also behind a proxy of this machine".into(),
+            );
+        }
         let mail = self.mail.config();
         let mut web = self.web.config(self.outbound.time_zone.clone().unwrap_or_else(machine_zone))?;
         web.mail_domain = mail.as_ref().map(|mail| mail.domain.as_str().into());
@@ -176,6 +194,7 @@ impl ServeArgs {
             listen: self.listen,
             certificate: certificate(self.tls.tls_cert, self.tls.tls_key),
             base_url: self.base_url,
+            site_name: self.site_name,
             trusted_proxies: self.trusted_proxy,
             // A u32 fits a usize on every target with sockets.
             ping_body_limit: self.ping_body_limit as usize,
@@ -194,6 +213,7 @@ impl ServeArgs {
             access_log: self.access_log,
             metrics_listen: self.metrics_listen,
             metrics_token: self.metrics_token_file.map(|token| KeyHash::of(&token.0)),
+            warnings,
         })
     }
 }

@@ -79,6 +79,11 @@ pub(super) fn secret(path: &str) -> Result<Secret, String> {
 }
 
 impl WebFlags {
+    /// Whether nobody is asked who they are.
+    pub(super) fn is_open(&self) -> bool {
+        !self.no_web && matches!(self.auth, Auth::None)
+    }
+
     /// `zone`: that of times for whoever has chosen none.
     pub(super) fn config(self, zone: Timezone) -> Result<Config, &'static str> {
         let secret = self.auth_header_secret_file.as_ref().map(|secret| &*secret.0);

@@ -78,7 +78,7 @@ pub async fn apply(handle: &Handle, wanted: Wanted, manner: Manner) -> Result<Ve
 /// Plans on a thread that may take its time.
 async fn planned(handle: &Handle, wanted: &Wanted, manner: Manner) -> Result<Plan, DeclareError> {
     let (handle, wanted) = (handle.clone(), wanted.clone());
-    let planning = tokio::task::spawn_blocking(move || plan(&handle.state(), &wanted, manner, handle.now(), NUMBERS, &[]));
+    let planning = tokio::task::spawn_blocking(move || handle.with_state(|state| plan(state, &wanted, manner, handle.now(), NUMBERS, &[])));
     match planning.await {
         Ok(planned) => planned.map_err(DeclareError::Conflicts),
         // The process is about to end.

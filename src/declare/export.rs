@@ -1,11 +1,12 @@
 //! What there is, as files would declare it: in a fixed order, with what is at its default left out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use crate::domain::channel::can_name_member;
 use crate::domain::check::{Check, Settings};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Access, Channel, DEFAULT_PING_LOG_LIMIT, Key, Project, Secret};
@@ -107,7 +108,7 @@ fn named(name: &str, uuid: uuid::Uuid, is_only: bool) -> String {
 /// What there is of a project or of all, and of users if of all; `secrets`: in the clear.
 pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec<Object> {
     let mut writer = Writer { secrets, variables: BTreeSet::new() };
-    let all = handle.state().projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>();
+    let all = handle.with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect::<Vec<_>>());
     let mut projects: Vec<_> = all.into_iter().filter(|one| project.is_none_or(|project| one.id == project)).collect();
     projects.sort_by(|one, other| one.name.cmp(&other.name));
     let mut objects = Vec::new();
@@ -115,10 +116,11 @@ pub fn export(handle: &Handle, project: Option<ProjectId>, secrets: bool) -> Vec
         export_project(&Copied::of(handle, project), &mut writer, &mut objects);
     }
     if project.is_none() {
-        let state = handle.state();
-        let mut users: Vec<_> = state.users.iter().collect();
-        users.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
-        objects.extend(users.into_iter().map(|user| export_user(&state, user)));
+        handle.with_state(|state| {
+            let mut users: Vec<_> = state.users.iter().collect();
+            users.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
+            objects.extend(users.into_iter().map(|user| export_user(state, user)));
+        });
     }
     objects
 }
@@ -135,13 +137,13 @@ struct Copied {
 impl Copied {
     fn of(handle: &Handle, project: Arc<Project>) -> Self {
         let mut copied = Self { project, keys: Vec::new(), channels: Vec::new(), windows: Vec::new(), checks: Vec::new() };
-        let state = handle.state();
-        if let Some(found) = state.project(copied.project.id) {
-            copied.keys.extend(found.keys().filter_map(|id| state.key(id).cloned()));
-            copied.channels.extend(found.channels.values().cloned());
-            copied.windows.extend(found.windows.values().cloned());
-        }
-        drop(state);
+        handle.with_state(|state| {
+            if let Some(found) = state.project(copied.project.id) {
+                copied.keys.extend(found.keys().filter_map(|id| state.key(id).cloned()));
+                copied.channels.extend(found.channels.values().cloned());
+                copied.windows.extend(found.windows.values().cloned());
+            }
+        });
         handle.each_check(copied.project.id, |check| copied.checks.push(check));
         copied
     }
@@ -157,24 +159,36 @@ fn export_project(copied: &Copied, writer: &mut Writer, objects: &mut Vec<Object
     let (keys, comments) = export_keys(&copied.keys, name, writer, &mut fields);
     let object = |kind, key: String, fields| Object { project: Some(name.into()), kind, name: key, fields, comments: Vec::new() };
     objects.push(Object { comments, ..object(ObjectKind::Project, name.into(), fields) });
+    let members: HashSet<_> = channels.iter().flat_map(|channel| channel.settings.members()).collect();
     let mut counts = HashMap::new();
     channels.iter().for_each(|channel| *counts.entry(channel.name.as_str()).or_insert(0) += 1);
     let channel_keys = channels.iter().map(|channel| {
         let is_only = counts.get(channel.name.as_str()) == Some(&1);
-        (channel.id, named(channel.name.as_str(), channel.uuid, is_only))
+        let is_found = !members.contains(&channel.uuid) || can_name_member(channel.name.as_str());
+        (channel.id, named(channel.name.as_str(), channel.uuid, is_only && is_found))
     });
     let channel_keys: HashMap<_, _> = channel_keys.collect();
+    let uuids: HashMap<_, _> = channels.iter().map(|channel| (channel.uuid, channel.id)).collect();
+    // What is written is found again where these channels have other UUIDs.
+    let member_key = |uuid| channel_keys.get(uuids.get(&uuid)?).cloned();
     let channel_key = |one: &ChannelId| channel_keys.get(one).cloned();
     let mut written: Vec<_> = channels.iter().filter_map(|channel| Some((channel_key(&channel.id)?, channel))).collect();
     written.sort_by(|(one, _), (other, _)| one.cmp(other));
     for (key, channel) in written {
         let mut fields = named_field(&key, channel.name.as_str());
-        fields.extend(writer.fields(&fields::channel(&channel.settings), &[name, &key]));
+        let settings = channel.settings.with_members_kept(|uuid| uuids.contains_key(&uuid));
+        fields.extend(writer.fields(&fields::channel(&settings.with_members_named(member_key)), &[name, &key]));
+        if !settings.is_complete() {
+            fields.push(("incomplete".to_owned(), true.into()));
+        }
         objects.push(object(ObjectKind::Channel, key, fields));
     }
     let mut slugs = HashMap::new();
     checks.iter().for_each(|check| *slugs.entry(&check.settings.slug).or_insert(0) += 1);
-    let check_key = |check: &Check| named(check.settings.slug.as_str(), check.uuid, slugs.get(&check.settings.slug) == Some(&1));
+    let check_key = |check: &Check| {
+        let slug = &check.settings.slug;
+        named(slug.as_str(), check.uuid, slug.fits() && slugs.get(slug) == Some(&1))
+    };
     // They are in the order of their numbers.
     let by_id = |id: &CheckId| checks.binary_search_by_key(id, |check| check.id).ok().and_then(|place| checks.get(place));
     let mut written: Vec<_> = checks.iter().map(|check| (check_key(check), check)).collect();

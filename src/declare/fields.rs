@@ -108,7 +108,11 @@ const ALERT: &[Field] = &[
     field("parents", Form::Words, "slugs or UUIDs of the checks without which it cannot report"),
 ];
 
-pub(super) const CHANNEL: &[Field] = &[UUID, field("name", Form::Text(100), "its name, if the key is a UUID")];
+pub(super) const CHANNEL: &[Field] = &[
+    UUID,
+    field("name", Form::Text(100), "its name, if the key is a UUID"),
+    field("incomplete", Form::Flag, "true: it lacks settings that its kind needs, as some do that were imported, and cannot deliver"),
+];
 
 pub(super) const WINDOW: &[Field] = &[
     UUID,

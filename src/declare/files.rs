@@ -43,8 +43,8 @@ pub struct Prepared {
     pub document: Document,
     /// What they want there to be.
     pub wanted: Wanted,
-    /// A sentence for whoever wrote them.
-    pub warning: Option<String>,
+    /// Sentences for the person who wrote them.
+    pub warnings: Vec<String>,
 }
 
 /// Why there is nothing to be made of files.
@@ -82,9 +82,20 @@ pub fn prepare(paths: &[PathBuf], secrets: &Secrets<'_>) -> Result<Prepared, Pre
     }
     let read = if problems.is_empty() { read::read(&document) } else { Err(problems) };
     match read {
-        Ok(wanted) => Ok(Prepared { document, wanted, warning }),
+        Ok(wanted) => {
+            let warnings = warning.into_iter().chain(of_channels(&wanted)).collect();
+            Ok(Prepared { document, wanted, warnings })
+        }
         Err(problems) => Err(PrepareError::Problems(document.told(&problems))),
     }
+}
+
+/// Returns what should be known of the channels of files.
+fn of_channels(wanted: &Wanted) -> impl Iterator<Item = String> {
+    let channels = wanted.projects.iter().flat_map(|project| &project.channels);
+    channels.flat_map(|channel| {
+        channel.settings.warnings().into_iter().map(move |warning| format!("channel {:?}: {warning}", channel.name.as_str()))
+    })
 }
 
 /// What was read.

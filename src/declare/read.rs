@@ -12,7 +12,7 @@ use super::{MOST_OBJECTS, VERSION};
 use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::given;
 use crate::domain::project::{Access, Key, KeyHash, KeyLabel, PingKey, ProjectName, Secret};
-use crate::domain::text::{Description, Failures, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Failures, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 use crate::domain::user::{Membership, UserName};
 use crate::domain::wanted::{ObjectName, Source, Wanted, WantedCheck, WantedGrant, WantedKey, WantedProject, WantedUser, WantedWindow};
@@ -92,7 +92,7 @@ impl Reader {
                 // What is wrong here is told here, and not of each check.
                 let before = self.problems.len();
                 self.expect_keys(&object, &[]);
-                self.check_fields(&object, Slug::default());
+                self.check_fields(&object, Slug::default(), false);
                 if self.problems.len() > before {
                     return wanted;
                 }
@@ -148,8 +148,10 @@ impl Reader {
         let object = Object::new(node, defaults, path, fields::CHECK, fields::CHECK_DEFAULTS);
         self.expect_keys(&object, &[]);
         let id = ObjectName::new(key);
+        // An export may hold texts of an imported check that are over the limits of today.
+        let is_known = matches!(id, ObjectName::Uuid(_)) || object.said("uuid").is_some();
         let slug = match &id {
-            ObjectName::Uuid(_) => self.parsed(&object, "slug", given::slug).unwrap_or_default(),
+            ObjectName::Uuid(_) => self.parsed(&object, "slug", |text| Ok(Slug::stored(text))).unwrap_or_default(),
             ObjectName::Text(text) => {
                 if let Some(Said { node, path }) = object.said("slug") {
                     self.problem(node, &path, "the key of the table is the slug already; leave it out");
@@ -161,15 +163,15 @@ impl Reader {
                 }
             }
         };
-        let (edit, after, parents) = self.check_fields(&object, slug);
+        let (edit, after, parents) = self.check_fields(&object, slug, is_known);
         let uuid = self.uuid(&object);
         let was = self.parsed(&object, "was", given::slug);
         let paused = self.flag(&object, "paused");
         Some(WantedCheck { id, uuid, was, edit, after, parents, paused })
     }
 
-    /// What a check is set to, or what defaults say of all.
-    fn check_fields(&mut self, object: &Object<'_>, slug: Slug) -> (Edit, Failures, Vec<ObjectName>) {
+    /// What a check is set to, or what defaults say of all. `is_known`: its UUID is given, so that it may have had its texts elsewhere.
+    fn check_fields(&mut self, object: &Object<'_>, slug: Slug, is_known: bool) -> (Edit, Failures, Vec<ObjectName>) {
         if let (Some(_), Some(Said { node, path })) = (object.said("every"), object.said("schedule"))
             && object.says("every") == object.says("schedule")
         {
@@ -185,14 +187,16 @@ impl Reader {
         let (subject, body, http_body, default_fail) = (flag("subject"), flag("body"), flag("http-body"), flag("default-fail"));
         let mut words = |key| {
             let text = filter.as_ref().and_then(|filter| self.words(filter, key, ","));
-            let parsed = given::keywords(&text.unwrap_or_default());
+            let text = text.unwrap_or_default();
+            let parsed = if is_known { Ok(Keywords::stored(&text)) } else { given::keywords(&text) };
             parsed.unwrap_or_else(|reason| {
                 self.problem_of(filter.as_ref().unwrap_or(object), key, &reason);
                 Default::default()
             })
         };
         let (start_kw, success_kw, failure_kw) = (words("start"), words("success"), words("failure"));
-        let name = self.parsed(object, "name", given::name).unwrap_or_else(|| given::name(slug.as_str()).unwrap_or_default());
+        let read = |text: &str| if is_known { Ok(Name::stored(text)) } else { given::name(text) };
+        let name = self.parsed(object, "name", read).unwrap_or_else(|| Name::stored(slug.as_str()));
         let edit = Edit {
             name: Some(name),
             slug: Some(slug),

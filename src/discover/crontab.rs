@@ -1,6 +1,6 @@
 //! Lines of crontabs: which jobs they hold, and how each would report.
 
-use super::words::{ends_shell, is_compound, name, quoted, trouble};
+use super::words::{ends_shell, hides_status, is_compound, name, quoted, trouble};
 use super::{Discovered, Edit, Maker, Proposal, Reporter, Skipped};
 use crate::domain::schedule::Schedule;
 use crate::domain::timezone::Timezone;
@@ -81,7 +81,8 @@ pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
             continue;
         }
         if let Some((name, value)) = variable(trimmed) {
-            if matches!(name, "CRON_TZ" | "TZ") {
+            // TZ is for the commands alone (crontab(5)).
+            if name == "CRON_TZ" {
                 zone = Timezone::parse(value).map(Some).map_err(|error| format!("its time zone, {value}, is {error}"));
             }
             continue;
@@ -102,6 +103,11 @@ pub fn crontab(maker: &mut Maker<'_>, crontab: &Crontab) -> Discovered {
             skip("it runs all jobs of a directory: --run-parts makes one check of them", false);
         } else if let Some(reason) = trouble(command) {
             skip(reason, true);
+        } else if let Some(last) = hides_status(command) {
+            let reason = format!(
+                "its exit status is that of {last}, so that its check could not fail: let bash set -o pipefail, or write the output to a file"
+            );
+            skip(&reason, true);
         } else {
             let when = WORDS.iter().find(|(word, _)| *word == when).map_or(when, |(_, fields)| fields);
             let schedule = Schedule::parse(&when.split_whitespace().collect::<Vec<_>>().join(" ")).map_err(|error| error.to_string());

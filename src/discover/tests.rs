@@ -182,6 +182,39 @@ fn proposals_are_run_and_report_how_the_job_ended() {
     }
 }
 
+#[test]
+fn a_pipeline_whose_status_is_not_that_of_the_job_is_left_to_people() {
+    for (command, by_hand) in [
+        ("rsync -a / /mnt | logger -t rsync", Some("logger")),
+        ("sh -c 'rsync -a / /mnt | logger'", Some("logger")),
+        ("/bin/bash -c \"pg_dump db | /usr/bin/gzip > db.gz\"", Some("gzip")),
+        ("( cd /srv && ./job 2>&1 | tee -a log )", Some("tee")),
+        ("job |& sudo tee log", Some("tee")),
+        ("{ a && job | mail -s report root; }", Some("mail")),
+        ("df | grep -q full", None),
+        ("set -o pipefail; job | logger", None),
+        ("a | logger && job", None),
+        ("a | logger; job", None),
+        ("job || echo failed", None),
+        ("echo 'a | logger'", None),
+        ("echo \\| logger", None),
+        ("job 2>&1 > log", None),
+    ] {
+        let draw = counting();
+        let text = format!("* * * * * {command}\n");
+        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text, whose: Whose::User });
+        let skipped = found
+            .skipped
+            .first()
+            .map(|skipped| (skipped.by_hand, skipped.reason.contains(&format!("is that of {},", by_hand.unwrap_or_default()))));
+        assert_eq!(
+            (skipped, found.proposals.len()),
+            (by_hand.map(|_| (true, true)), usize::from(by_hand.is_none())),
+            "{command}: {found:?}"
+        );
+    }
+}
+
 const LISTED: &str = r#"[{"next":1795334400000000,"left":1,"last":0,"passed":0,"unit":"backup.timer","activates":"backup.service"},
 {"next":0,"left":0,"last":0,"passed":0,"unit":"apt-daily.timer","activates":"apt-daily.service"},
 {"next":null,"left":null,"last":null,"passed":null,"unit":"poll.timer","activates":"poll.service"},
@@ -234,6 +267,21 @@ fn the_end_of_a_drop_in_is_run() {
     let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
     let ends: Vec<_> = log.lines().map(|url| url.ends_with("/fail")).collect();
     assert_eq!(ends, [false, true], "{log}");
+}
+
+/// `TZ` is the zone of what a command prints, not that in which its schedule is read.
+#[test]
+fn a_zone_of_commands_is_not_that_of_schedules() {
+    for (text, zones) in [
+        ("TZ=Asia/Tokyo\n0 3 * * * a\n", &["UTC"][..]),
+        ("CRON_TZ=Asia/Tokyo\n0 3 * * * a\nTZ=Europe/Riga\n0 4 * * * b\n", &["Asia/Tokyo", "Asia/Tokyo"]),
+        ("TZ=Mars\n0 3 * * * a\n", &["UTC"]),
+    ] {
+        let draw = counting();
+        let found = crontab(&mut maker(&draw), &Crontab { name: "c".into(), text: text.into(), whose: Whose::User });
+        let own: Vec<_> = found.proposals.iter().map(|proposal| proposal.settings.tz.name()).collect();
+        assert_eq!(own, zones, "{text}");
+    }
 }
 
 #[test]

@@ -24,6 +24,86 @@ pub(super) fn trouble(command: &str) -> Option<&'static str> {
     quote.map(|_| "its quotes are open")
 }
 
+/// Programs that pass on what they read: their exit status says nothing about what wrote it.
+const PASSING_ON: [&str; 26] = [
+    "awk",
+    "bzip2",
+    "cat",
+    "cronolog",
+    "cut",
+    "gzip",
+    "head",
+    "logger",
+    "mail",
+    "mailx",
+    "multilog",
+    "mutt",
+    "pigz",
+    "rotatelogs",
+    "sed",
+    "sendmail",
+    "sort",
+    "systemd-cat",
+    "tail",
+    "tee",
+    "tr",
+    "ts",
+    "uniq",
+    "wc",
+    "xz",
+    "zstd",
+];
+
+/// Returns the last program of a pipeline at the end of a command, if its exit status hides that of the job.
+pub(super) fn hides_status(command: &str) -> Option<String> {
+    hides_status_within(command, 3)
+}
+
+fn hides_status_within(command: &str, depth: usize) -> Option<String> {
+    if command.contains("pipefail") {
+        return None;
+    }
+    let command = command.trim_end_matches([' ', '\t', ';', ')', '}']);
+    // `sh -c 'job | logger'`: the last word is a command of its own.
+    let words = words(command);
+    if let [.., shell, option, script] = words.as_slice()
+        && matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh"))
+        && option.starts_with('-')
+        && option.ends_with('c')
+    {
+        return hides_status_within(script, depth.checked_sub(1)?);
+    }
+    let last = last_of_pipeline(command)?;
+    // Some of them start a program at other places.
+    let first = last.split_whitespace().next().and_then(|first| first.rsplit('/').next()).unwrap_or_default();
+    [first.to_owned(), name(last)].into_iter().find(|last| PASSING_ON.contains(&last.as_str()))
+}
+
+/// What stands behind the last bar of the last pipeline. `None`: the last command is no pipeline.
+fn last_of_pipeline(command: &str) -> Option<&str> {
+    let (mut quote, mut last) = (None, None);
+    let mut characters = command.char_indices().peekable();
+    while let Some((_, c)) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => drop(characters.next()),
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '|') if characters.next_if(|(_, next)| *next == '|').is_some() => last = None,
+            (None, '|') => {
+                // `|&` passes on the errors, too.
+                characters.next_if(|(_, next)| *next == '&');
+                last = characters.peek().map(|(at, _)| *at);
+            }
+            (None, ';') => last = None,
+            (None, '&') if characters.next_if(|(_, next)| *next == '&').is_some() => last = None,
+            _ => {}
+        }
+    }
+    command.get(last?..)
+}
+
 /// The words of a command, quotes taken away. Operators are words of their own.
 pub(super) fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);

@@ -322,6 +322,29 @@ pub struct ChannelHealth {
     pub disabled: Option<(Moment, Box<str>)>,
     /// What was sent since then has not been taken; the reason is that of the last attempt.
     pub failing: Option<(Moment, Box<str>)>,
+    /// Evidence that messages arrive with the present settings.
+    pub proof: DeliveryProof,
+    /// Recipients of a mail channel that have unsubscribed.
+    pub unsubscribed: Vec<Box<str>>,
+}
+
+impl ChannelHealth {
+    /// True if the channel is neither disabled nor failing.
+    pub fn is_well(&self) -> bool {
+        self.disabled.is_none() && self.failing.is_none()
+    }
+}
+
+/// Evidence that messages to a channel arrive with its present settings.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum DeliveryProof {
+    /// Nothing has arrived yet.
+    #[default]
+    None,
+    /// The last test failed for this reason, and nothing has arrived since.
+    TestFailed(Box<str>),
+    /// Something has arrived.
+    Arrived,
 }
 
 #[cfg(test)]

@@ -3,7 +3,11 @@
 mod common;
 mod field;
 mod kinds;
+mod members;
+mod quotes;
 mod settings;
+mod shape;
+mod transport;
 mod value;
 
 use std::fmt;
@@ -12,7 +16,9 @@ use super::alert::Event;
 
 pub use common::{Common, Quiet};
 pub use field::{Field, Form, Need};
+pub use members::can_name_member;
 pub use settings::{ChannelSettings, GivenSettings, MASK, Maker, SettingsError};
+pub use transport::Transports;
 pub use value::duration as seconds_of;
 
 /// A kind of channel. There is one of each, in a file of its own below `kinds`.
@@ -37,6 +43,8 @@ pub struct ChannelKind {
     rule: fn(&ChannelSettings) -> Result<(), &'static str>,
     /// Whether a channel that is set so does nothing at such an event.
     off: fn(&ChannelSettings, Event) -> bool,
+    /// Sentences about settings that are accepted but probably not what was meant.
+    warnings: fn(&ChannelSettings) -> Vec<String>,
 }
 
 /// Who is at the other end of a channel, which decides what happens when there is much to tell.
@@ -103,6 +111,7 @@ impl ChannelKind {
         example: &[],
         rule: |_| Ok(()),
         off: |_, _| false,
+        warnings: |_| Vec::new(),
     };
 
     /// The kind of that name, or of that other word for it.

@@ -164,7 +164,21 @@ impl Edit {
         match self {
             Self { desc: Some(desc), .. } if is_long(desc.fits(), *desc == stored.desc) => Some("desc"),
             Self { tags: Some(tags), .. } if is_long(tags.fits(), *tags == stored.tags) => Some("tags"),
-            _ => None,
+            Self { name: Some(name), .. } if is_long(name.fits(), *name == stored.name) => Some("name"),
+            Self { slug: Some(slug), .. } if is_long(slug.fits(), *slug == stored.slug) => Some("slug"),
+            _ => {
+                let keywords = [
+                    ("start_kw", &self.start_kw, &stored.start_kw),
+                    ("success_kw", &self.success_kw, &stored.success_kw),
+                    ("failure_kw", &self.failure_kw, &stored.failure_kw),
+                    ("subject", &self.subject, &stored.success_kw),
+                    ("subject_fail", &self.subject_fail, &stored.failure_kw),
+                ];
+                let is_wrong = |given: &Option<Keywords>, stored: &Keywords| {
+                    given.as_ref().is_some_and(|given| is_long(given.fits(), given == stored))
+                };
+                keywords.into_iter().find(|(_, given, stored)| is_wrong(given, stored)).map(|(field, ..)| field)
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::channel::seconds_of;
 use super::schedule::Schedule;
 use super::text::{Description, Keywords, Name, Seconds, SecondsError, Slug, Tags, TextError};
 
@@ -46,12 +47,30 @@ pub fn keywords(text: &str) -> Result<Keywords, String> {
     Keywords::parse(text).map_err(|error| told(error, Keywords::MOST_CHARS))
 }
 
-/// Reads seconds.
+/// Reads seconds: a number of them, or a time with its unit, as in `15m`, `2h` or `1d`.
 pub fn seconds(text: &str) -> Result<Seconds, String> {
-    text.parse().map_err(|_| SecondsError::TooSmall).and_then(Seconds::parse).map_err(seconds_told)
+    let number = text.parse().ok().or_else(|| seconds_of(text, Seconds::LEAST, Seconds::MOST).ok());
+    let told = |error| format!("{}, or a time such as 15m, 2h or 1d", seconds_told(error));
+    number.ok_or(SecondsError::TooSmall).and_then(Seconds::parse).map_err(told)
 }
 
 /// Reads a schedule.
 pub fn schedule(text: &str) -> Result<Arc<Schedule>, String> {
     Schedule::parse(text).map(Arc::new).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_numbers_or_times() {
+        for (text, wanted) in [("900", 900), ("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), ("365d", 31_536_000)] {
+            assert_eq!(seconds(text).map(Seconds::get), Ok(wanted), "{text}");
+        }
+        for text in ["", "59", "59s", "366d", "15", "15min", "m", "1.5h", "-1h", "99999999999999999999d"] {
+            let refused = seconds(text).unwrap_err();
+            assert!(refused.contains("from 60 to 31536000, or a time such as 15m"), "{text}: {refused}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Projects, their keys and their notification channels: what checks belong to and who may ask for them.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use uuid::Uuid;
@@ -74,7 +76,7 @@ impl ProjectName {
 }
 
 /// A channel's name: at most 100 characters without control characters. It may be empty and need not be unique.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChannelName(Box<str>);
 
 impl ChannelName {
@@ -241,6 +243,8 @@ pub struct Key {
 impl Key {
     /// Characters of a key that are shown.
     pub const HINT_LENGTH: usize = 4;
+    /// Characters that the hint of an imported key may have: of a hashed one the prefix and the eight that the other server shows.
+    pub const LONGEST_HINT: usize = 12;
 
     /// Whether it came from another server and nobody has used it since.
     pub fn is_unused_since_import(&self) -> bool {
@@ -304,20 +308,39 @@ impl Channel {
     pub fn give(&mut self, settings: ChannelSettings, maker: Maker) {
         if settings != self.settings {
             self.operator = maker == Maker::Operator;
-            self.health = ChannelHealth::default();
+            let unsubscribed = std::mem::take(&mut self.health.unsubscribed);
+            let unsubscribed = unsubscribed.into_iter().filter(|recipient| settings.recipients().any(|other| other == &**recipient));
+            self.health = ChannelHealth { unsubscribed: unsubscribed.collect(), ..ChannelHealth::default() };
             self.settings = settings;
         }
     }
 
     /// Whether it is the same but for when and why something is wrong with it.
     pub fn looks_like(&self, other: &Self) -> bool {
-        let health = |of: &ChannelHealth| (of.disabled.is_some(), of.failing.is_some());
+        let health =
+            |of: &ChannelHealth| (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len());
         health(&self.health) == health(&other.health) && Self { health: other.health.clone(), ..self.clone() } == *other
     }
 
     /// Whether this is its name, or its UUID in lower case.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.as_str() == name || self.uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == name
+    }
+}
+
+/// Gives groups the UUIDs of members that they list by name, as databases and exports of earlier releases do. A name that no channel of
+/// the project has stays.
+pub fn find_members(channels: &mut [Channel]) {
+    let mut named: BTreeMap<(ProjectId, Box<str>), Uuid> = BTreeMap::new();
+    for channel in channels.iter() {
+        named.entry((channel.project, channel.name.as_str().into())).or_insert(channel.uuid);
+    }
+    for channel in channels {
+        let project = channel.project;
+        let known = channel.settings.with_members_known(|name| named.get(&(project, name.into())).copied());
+        if let Cow::Owned(settings) = known {
+            channel.settings = settings;
+        }
     }
 }
 

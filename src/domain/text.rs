@@ -1,6 +1,7 @@
 //! Texts of a check, each a type whose `parse` refuses what is over its limit: see [limits](crate::docs::limits).
 //!
-//! Tags and descriptions had no limit once. So what is stored is read by `stored`, which refuses nothing.
+//! What is stored may be over the limits of today: tags and descriptions had none once, and an import keeps what the other server took. So
+//! it is read by `stored`, which refuses nothing.
 
 /// Why a text was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,16 @@ impl Name {
         at_most(text, Self::MOST_CHARS)?;
         Ok(Self(text.into()))
     }
+
+    /// Takes a stored name, which may be over the limit of today.
+    pub fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// True if it is within the limit.
+    pub fn fits(&self) -> bool {
+        at_most(&self.0, Self::MOST_CHARS).is_ok()
+    }
 }
 
 impl Slug {
@@ -67,6 +78,16 @@ impl Slug {
         } else {
             Err(TextError::Pattern)
         }
+    }
+
+    /// Takes a stored slug, which may be over the limit of today or have capital letters.
+    pub fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// True if [`parse`](Self::parse) takes it.
+    pub fn fits(&self) -> bool {
+        Self::parse(&self.0).is_ok()
     }
 
     /// Whether the check has no slug.
@@ -161,6 +182,16 @@ impl Keywords {
         Ok(Self(text.into()))
     }
 
+    /// Takes a stored list, which may be over the limit of today.
+    pub fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// True if it is within the limit.
+    pub fn fits(&self) -> bool {
+        at_most(&self.0, Self::MOST_CHARS).is_ok()
+    }
+
     /// Whether the list has no text at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -220,6 +251,11 @@ impl Seconds {
             // In range, so it fits.
             _ => Ok(Self(number as u32)),
         }
+    }
+
+    /// The nearest number that is in range.
+    pub fn nearest(number: i64) -> Self {
+        Self(number.clamp(Self::LEAST, Self::MOST) as u32)
     }
 
     /// The number of seconds.

@@ -15,27 +15,39 @@ pub struct Known {
     pub took: Option<i64>,
 }
 
+/// When a ping was expected that did not come until a flip. `None`: the settings are not those of then any more.
+pub fn expected(flip: Flip, settings: &Settings, last_success: Option<Moment>) -> Option<Moment> {
+    // A deadline is that much later than what was expected.
+    let expected = flip.at.plus_secs(-settings.grace.get());
+    let by_success = last_success.and_then(|success| settings.expected_after(success));
+    by_success.is_none_or(|at| at == expected).then_some(expected)
+}
+
 /// The sentence about a flip: what happened, when, and what was expected.
 pub fn sentence(flip: Flip, settings: &Settings, known: Known, times: &Times<'_>) -> String {
-    let (at, zone, grace) = (times.at(flip.at), times.zone.name(), settings.grace.get());
-    // A deadline is that much later than what was expected.
-    let from = times.at(flip.at.plus_secs(-grace));
+    let (at, when, zone, grace) = (times.at(flip.at), times.when(flip.at), times.zone.name(), settings.grace.get());
     let since = || match known.last_success {
         Some(success) => format!("No success signal has come since {}.", times.at(success)),
         None => "No success signal is known.".into(),
     };
     let after = || known.took.map_or_else(String::new, |took| format!(", {} after it started", duration(took)));
     match flip.cause {
-        Cause::Late => format!("It was expected at {from} and had until {at} to report ({zone}). {}", since()),
-        Cause::Overrun => format!("It started at {from} and has not reported an end within {} ({zone}).", duration(seconds(grace))),
+        Cause::Late => match expected(flip, settings, known.last_success) {
+            Some(expected) => format!("It was expected {} and had until {at} to report ({zone}). {}", times.when(expected), since()),
+            None => format!("It had until {at} to report ({zone}). {}", since()),
+        },
+        Cause::Overrun => {
+            let start = times.when(flip.at.plus_secs(-grace));
+            format!("It started {start} and has not reported an end within {} ({zone}).", duration(seconds(grace)))
+        }
         Cause::Edited => format!("Its settings were changed, and by the new ones it had until {at} to report ({zone}). {}", since()),
-        Cause::Fail => format!("It reported a failure at {at} ({zone}){}.", after()),
-        Cause::Exit(status) => format!("It reported exit status {status} at {at} ({zone}){}.", after()),
-        Cause::Keyword => format!("It reported at {at} ({zone}){}, and a word that means failure was in it.", after()),
-        Cause::NoKeyword => format!("It reported at {at} ({zone}){}, and no word that means success was in it.", after()),
-        Cause::Success => format!("It reported a success at {at} ({zone})."),
-        Cause::Operator => format!("Somebody paused or resumed it at {at} ({zone})."),
-        Cause::Unknown => format!("It changed at {at} ({zone}); why was not recorded."),
+        Cause::Fail => format!("It reported a failure {when} ({zone}){}.", after()),
+        Cause::Exit(status) => format!("It reported exit status {status} {when} ({zone}){}.", after()),
+        Cause::Keyword => format!("It reported {when} ({zone}){}, and a word that means failure was in it.", after()),
+        Cause::NoKeyword => format!("It reported {when} ({zone}){}, and no word that means success was in it.", after()),
+        Cause::Success => format!("It reported a success {when} ({zone})."),
+        Cause::Operator => format!("Somebody paused or resumed it {when} ({zone})."),
+        Cause::Unknown => format!("It changed {when} ({zone}); why was not recorded."),
     }
 }
 

@@ -28,6 +28,15 @@ pub struct Window {
     pub times: WindowTimes,
 }
 
+/// A time in which a window stays open, or closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowPhase {
+    /// True if the window is open.
+    pub open: bool,
+    /// The end; `None`: the window stays closed for ever.
+    pub until: Option<Moment>,
+}
+
 /// When a window is open.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WindowTimes {
@@ -60,12 +69,25 @@ impl Window {
 
     /// When it closes, if it is open at `now`.
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
+        let WindowPhase { open, until } = self.phase(now);
+        until.filter(|_| open)
+    }
+
+    /// Returns whether it is open at `now`, and until when that stays so at least.
+    pub fn phase(&self, now: Moment) -> WindowPhase {
+        let closed = |until| WindowPhase { open: false, until };
+        let open = |until| WindowPhase { open: true, until: Some(until) };
         match &self.times {
-            WindowTimes::Once { from, to } => (*from <= now && now < *to).then_some(*to),
+            WindowTimes::Once { from, .. } if now < *from => closed(Some(*from)),
+            WindowTimes::Once { to, .. } if now < *to => open(*to),
+            WindowTimes::Once { .. } => closed(None),
             WindowTimes::Recurring { schedule, tz, minutes } => {
                 let length = i64::from(*minutes) * 60;
-                let openings = std::iter::successors(schedule.next_after(now.plus_secs(-length), tz), |at| schedule.next_after(*at, tz));
-                openings.take(Self::MOST_LOOKED_AT).take_while(|at| *at <= now).last().map(|at| at.plus_secs(length))
+                let first = schedule.next_after(now.plus_secs(-length), tz);
+                let openings = std::iter::successors(first, |at| schedule.next_after(*at, tz));
+                let last = openings.take(Self::MOST_LOOKED_AT).take_while(|at| *at <= now).last();
+                // The first opening that is not over at `now` lies ahead if none of them has begun.
+                last.map_or_else(|| closed(first), |at| open(at.plus_secs(length)))
             }
         }
     }

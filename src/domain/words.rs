@@ -57,6 +57,16 @@ impl Times<'_> {
         self.written(moment, false)
     }
 
+    /// The same in a sentence: `at 03:30`, `yesterday at 03:31`, `on Fri 13 Nov at 03:31`.
+    pub fn when(&self, moment: Moment) -> String {
+        match self.at(moment).rsplit_once(' ') {
+            None => format!("at {}", self.at(moment)),
+            Some((day @ ("yesterday" | "tomorrow"), time)) => format!("{day} at {time}"),
+            Some((_, word)) if !word.contains(':') => format!("at {}", self.at(moment)),
+            Some((day, time)) => format!("on {day} at {time}"),
+        }
+    }
+
     /// A moment to the second.
     pub fn at_second(&self, moment: Moment) -> String {
         self.written(moment, true)
@@ -192,6 +202,14 @@ mod tests {
             ("2025-11-13T01:31:00Z", "13 Nov 2025 03:31"),
         ] {
             assert_eq!(times.at(moment(at)), words, "{at}");
+        }
+        for (at, words) in [
+            ("2026-11-20T01:45:59Z", "at 03:45"),
+            ("2026-11-19T21:59:00Z", "yesterday at 23:59"),
+            ("2026-11-13T01:31:00Z", "on Fri 13 Nov at 03:31"),
+            ("2025-11-13T01:31:00Z", "on 13 Nov 2025 at 03:31"),
+        ] {
+            assert_eq!(times.when(moment(at)), words, "{at}");
         }
         let (from, until) = (moment("2026-11-20T01:45:10Z"), moment("2026-11-20T01:45:50Z"));
         assert_eq!(times.span(from, until), "from 03:45:10 until 03:45:50");

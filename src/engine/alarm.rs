@@ -16,12 +16,18 @@ const HOUSEKEEPING: u64 = 0;
 /// Seconds between two rounds of housekeeping.
 const HOUSEKEEPING_SECS: i64 = 3600;
 
+/// Entries of the wheel for each check, and beside these, above which the wheel is rebuilt: most stand for checks that are gone.
+const ENTRIES_A_CHECK: usize = 4;
+const LITTER: usize = 4096;
+
 /// The deadlines of all checks. Entries of the wheel are hints: a ping that postpones a deadline leaves them alone.
 pub(super) struct Alarm {
     wheel: Wheel,
     armed: HashMap<CheckId, Armed, RandomState>,
     /// The latest tick that was asked for.
     asked: u64,
+    /// The tick of the next round of housekeeping.
+    housekeeping: u64,
     due: Vec<u64>,
 }
 
@@ -58,10 +64,26 @@ impl Alarm {
     /// Arms all checks, and the first round of housekeeping at once.
     pub(super) fn new<'a>(checks: impl Iterator<Item = &'a Check>, now: Moment) -> Self {
         let asked = tick_at(now);
-        let mut alarm = Self { wheel: Wheel::new(asked), armed: HashMap::default(), asked, due: Vec::new() };
-        alarm.wheel.insert(tick_at(now), HOUSEKEEPING);
-        checks.for_each(|check| alarm.arm(check));
+        let mut alarm = Self { wheel: Wheel::new(asked), armed: HashMap::default(), asked, housekeeping: tick_at(now), due: Vec::new() };
+        alarm.rebuild(checks);
         alarm
+    }
+
+    /// Forgets a check that is gone. Its entries in the wheel stay until they come due or the wheel is rebuilt.
+    pub(super) fn disarm(&mut self, id: CheckId) {
+        self.armed.remove(&id);
+    }
+
+    /// True if most entries of the wheel stand for nothing.
+    pub(super) fn has_litter(&self) -> bool {
+        self.wheel.len() > LITTER + ENTRIES_A_CHECK * self.armed.len()
+    }
+
+    /// Makes the wheel anew, with what is needed alone.
+    pub(super) fn rebuild<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
+        (self.wheel, self.armed) = (Wheel::new(self.asked), HashMap::default());
+        self.wheel.insert(self.housekeeping, HOUSEKEEPING);
+        checks.for_each(|check| self.arm(check));
     }
 
     /// Sees to it that the check is looked at when its deadline passes, or when it is decided whether its downtime is told.
@@ -87,7 +109,8 @@ impl Alarm {
         for id in self.due.drain(..) {
             if id == HOUSEKEEPING {
                 due.housekeeping = true;
-                self.wheel.insert(tick_after(now.plus_secs(HOUSEKEEPING_SECS)), HOUSEKEEPING);
+                self.housekeeping = tick_after(now.plus_secs(HOUSEKEEPING_SECS));
+                self.wheel.insert(self.housekeeping, HOUSEKEEPING);
                 continue;
             }
             // An entry that comes due before the next one that is known has been superseded.
@@ -165,6 +188,21 @@ mod tests {
         ping(&mut alarm, &mut check, Kind::Success, at(0).plus_micros(1));
         assert!(alarm.due(at(DAY + 3600), 512).checks.is_empty());
         assert_eq!(alarm.due(at(DAY + 3600).plus_micros(1 + TICK_MICROS), 512).checks, [check.id]);
+    }
+
+    #[test]
+    fn checks_that_are_gone_leave_nothing_behind() {
+        let mut alarm = Alarm::new(std::iter::empty(), at(0));
+        for number in 1..20_000 {
+            let mut check = Check { id: CheckId(number), ..daily() };
+            ping(&mut alarm, &mut check, Kind::Success, at(0));
+            alarm.disarm(check.id);
+            if alarm.has_litter() {
+                alarm.rebuild(std::iter::empty());
+            }
+            assert!(alarm.wheel.len() <= LITTER + 1 && alarm.armed.is_empty(), "{} entries", alarm.wheel.len());
+        }
+        assert!(alarm.due(at(1), 512).housekeeping, "the round of housekeeping is kept");
     }
 
     #[test]

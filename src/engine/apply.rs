@@ -3,9 +3,12 @@
 //! Pure: no clock, no chance, no file. The same commands at the same times give the same state and the same [`Effects`].
 
 mod alert;
+mod audience;
 mod check;
 mod declare;
 mod delivery;
+#[cfg(test)]
+mod fixture;
 mod parents;
 mod ping;
 mod project;
@@ -13,6 +16,7 @@ mod stage;
 mod user;
 mod window;
 
+pub use audience::AudienceNotes;
 pub use ping::SEARCHED_BYTES;
 pub use stage::{MOST_BODY_BYTES, MOST_ENTRIES};
 pub(in crate::engine) use user::MOST_USERS;
@@ -23,13 +27,14 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::command::{Command, Outcome, Refusal};
-use super::state::{Change, State};
+use super::state::{Change, State, Unnotified};
 use crate::domain::alert::Delivery;
 use crate::domain::check::Check;
 use crate::domain::flip::{Flip, LoggedFlip};
-use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
+use crate::domain::status::Status;
 
 /// What a batch has to write.
 #[derive(Debug, Default)]
@@ -48,8 +53,12 @@ pub struct Effects {
     pub flips_out_of_order: Option<FlipNumber>,
     /// Entries of the log of deliveries.
     pub deliveries: Vec<Delivery>,
+    /// Number of rows that alerts take: those of the outbox that are written or removed, and deliveries.
+    pub alert_rows: usize,
     /// Projects in which pings make no more checks from now on: nothing to write, but to tell.
     pub full: Vec<ProjectId>,
+    /// Checks of which an alert reaches no channel: nothing to write, but to tell.
+    pub unnotified: Vec<(CheckId, Unnotified)>,
     /// Projects that were imported or whose trial has ended: nothing to write, but to tell.
     pub imported: Vec<ProjectId>,
 }
@@ -91,6 +100,10 @@ pub struct WorkingState {
     pub is_served: bool,
     /// Bytes that one command puts into the log at the most; a body that comes to more is written ahead of it.
     pub large: usize,
+    /// Rows for alerts (see [`Effects::alert_rows`]) after which `Expire` ends, and a batch takes no further command of a project.
+    pub most_alert_rows: usize,
+    /// What is known of channels that were not notified of a downtime, or have left its audience.
+    pub audience_notes: AudienceNotes,
     /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.
     pub full: BTreeSet<ProjectId>,
 }
@@ -123,12 +136,13 @@ impl WorkingState {
             Command::ForgetSecrets => Ok(self.forget_secrets()),
             Command::SetKey(id, label) => self.set_key(id, label),
             Command::RevokeKey(id) => self.revoke_key(id),
-            Command::CreateChannel(request) => self.create_channel(*request),
-            Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker),
-            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value),
-            Command::DeleteChannel(id) => self.delete_channel(id),
+            Command::CreateChannel(request) => self.create_channel(*request, now),
+            Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker, now),
+            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value, now),
+            Command::DeleteChannel(id) => self.delete_channel(id, now),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
+            Command::Unsubscribe { channel, recipient } => self.unsubscribe(channel, recipient, now),
             Command::AssignChannel { channel, checks, assigned } => self.assign_channel(channel, checks, assigned, now),
             Command::Away(away) => Ok(self.note_away(away)),
             Command::ForgetAhead => Ok(self.forget_ahead(now)),
@@ -161,6 +175,7 @@ impl WorkingState {
     }
 
     fn change(&mut self, change: Change) {
+        self.effects.alert_rows += usize::from(matches!(change, Change::Queued(_) | Change::Unqueued(_)));
         self.state.apply(&change);
         self.effects.changes.push(change);
     }
@@ -168,15 +183,18 @@ impl WorkingState {
     /// Logs what happened to a check, puts the numbers into its state, and has those told who are to know. `arrival`: the ping during
     /// which it happened, or 0.
     fn log_flips(&mut self, check: &mut Check, arrival: Arrival, flips: &[Flip], now: Moment) {
-        for (place, flip) in flips.iter().enumerate() {
+        let is_over = |flip: &Flip| flip.to == Status::Down;
+        debug_assert!(!flips.iter().rev().skip(1).any(is_over), "a downtime ended before it was noticed: {flips:?}");
+        if let Some(first) = flips.first() {
+            self.notice_children(check.id, first.at, now);
+        }
+        for flip in flips {
             let number = FlipNumber(self.numbers.flip);
             self.numbers.flip += 1;
             let logged = LoggedFlip { check: check.id, previous: check.state.last_flip, arrival, flip: *flip };
             self.effects.flips.push((number, logged));
             check.state.last_flip = number;
-            // The state is the one after all of them.
-            let is_over = place + 1 < flips.len();
-            self.tell(check, flip, logged.previous, is_over, now);
+            self.tell(check, flip, logged.previous, now);
         }
     }
 }

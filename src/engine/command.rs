@@ -112,6 +112,13 @@ pub enum Command {
         /// Why, in words.
         reason: Box<str>,
     },
+    /// Send nothing more to a recipient of a channel. Without any other recipient the channel is disabled.
+    Unsubscribe {
+        /// Which channel.
+        channel: ChannelId,
+        /// The recipient, as the settings name it.
+        recipient: Box<str>,
+    },
     /// Assign checks to a channel, or no more. Those that are gone or of another project are left out. Answered with
     /// [`Outcome::Assigned`].
     AssignChannel {

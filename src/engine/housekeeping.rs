@@ -2,16 +2,18 @@
 //! done in slices beside the batches, so that no ping waits for it.
 
 mod checkpoint;
+mod deliveries;
 mod pieces;
 mod sweep;
 
 use super::state::State;
 use crate::domain::alert::Delivery;
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::{Arrival, FlipNumber, ProjectId};
+use crate::domain::ids::{Arrival, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::store::{Batch, Kept, Mark, StoreError};
 use checkpoint::Checkpoint;
+use deliveries::DeliveryLog;
 use pieces::Pieces;
 use sweep::Sweep;
 
@@ -43,6 +45,8 @@ pub struct Thresholds {
     pub slack_bytes: u64,
     /// Deliveries that are kept at the most: see [limits](crate::docs::limits).
     pub deliveries: u64,
+    /// Rows for alerts after which a batch takes no further deadlines, and no further commands of a project.
+    pub alert_rows: usize,
 }
 
 impl Default for Thresholds {
@@ -60,6 +64,7 @@ impl Default for Thresholds {
             slack: 10_000,
             slack_bytes: 24 << 20,
             deliveries: MOST_DELIVERIES,
+            alert_rows: 1000,
         }
     }
 }
@@ -71,8 +76,6 @@ const FLIP_MONTHS: i64 = 2;
 /// Deliveries are kept for so many days, and so many of them: see [limits](crate::docs::limits).
 const DELIVERY_DAYS: i64 = 30;
 const MOST_DELIVERIES: u64 = 50_000;
-/// Deliveries are counted whenever the part of those that are kept which this divides them into has come.
-const DELIVERY_PARTS: u64 = 50;
 
 /// What a slice of work is done with.
 struct Slice<'a> {
@@ -103,10 +106,7 @@ pub(super) struct Housekeeping {
     pieces: Pieces,
     /// The next flip to be looked at, in a round that is going on.
     next_flip: Option<FlipNumber>,
-    /// Deliveries are to be looked at.
-    prunes_deliveries: bool,
-    /// Deliveries that have come since they were counted.
-    new_deliveries: u64,
+    deliveries: DeliveryLog,
     /// A damaged row of flips has been told.
     told: bool,
     /// What an abandoned import has left is to go.
@@ -138,8 +138,7 @@ impl Housekeeping {
             // What was being written when the server ended belongs to nobody.
             pieces: Pieces::due(),
             next_flip: None,
-            prunes_deliveries: false,
-            new_deliveries: 0,
+            deliveries: DeliveryLog::default(),
             told: false,
             abandoned: if staged { Abandoned::Waits } else { Abandoned::No },
         }
@@ -152,7 +151,7 @@ impl Housekeeping {
             self.sweep.request();
         }
         self.next_flip = Some(FlipNumber(0));
-        self.prunes_deliveries = true;
+        self.deliveries.request();
     }
 
     /// Where it stands, to begin again there.
@@ -215,9 +214,8 @@ impl Housekeeping {
     }
 
     /// Counts deliveries that a batch appends.
-    pub(super) fn delivered(&mut self, count: u64) {
-        self.new_deliveries += count;
-        self.prunes_deliveries |= self.new_deliveries >= self.thresholds.deliveries / DELIVERY_PARTS;
+    pub(super) fn delivered(&mut self, deliveries: &[Delivery], state: &State) {
+        self.deliveries.append(deliveries, state, self.thresholds.deliveries);
     }
 
     /// From now on slices are as small as they can be: the space that one frees is what the next one needs.
@@ -236,7 +234,7 @@ impl Housekeeping {
         self.sweep.request();
         self.pieces.request();
         self.next_flip = Some(FlipNumber(0));
-        self.prunes_deliveries = true;
+        self.deliveries.request();
     }
 
     /// Pings in the file.
@@ -259,7 +257,7 @@ impl Housekeeping {
     /// Whether there is work that does not wait for pings.
     pub(super) fn pending(&self) -> bool {
         let is_housekeeping = self.checkpoint.pending() || self.sweep.pending() || self.pieces.pending();
-        is_housekeeping || self.next_flip.is_some() || self.prunes_deliveries || self.abandoned != Abandoned::No
+        is_housekeeping || self.next_flip.is_some() || self.deliveries.pending() || self.abandoned != Abandoned::No
     }
 
     /// Does one slice of whatever is due in a batch that has just appended so many pings and written so many bytes of bodies, and maybe a
@@ -286,7 +284,8 @@ impl Housekeeping {
         wrote |= self.pieces.slice(batch, self.thresholds.sweep_bytes.max(2 * appended.1), upload)?;
         wrote |= self.remove_abandoned(batch, state)?;
         wrote |= self.prune_flips(batch, state, now)?;
-        wrote |= self.prune_deliveries(batch, state, now)?;
+        let before = now.map(|now| now.plus_secs(-DELIVERY_DAYS * 86_400));
+        wrote |= self.deliveries.slice(&slice, before)?;
         Ok(wrote)
     }
 
@@ -311,23 +310,5 @@ impl Housekeeping {
             tracing::error!("it stays in the file: {error}");
         }
         Ok(pruned.removed > 0)
-    }
-
-    /// Removes the next of the deliveries that are too old or too many. Those of channels and checks that are gone count as those of one
-    /// project.
-    fn prune_deliveries(&mut self, batch: &Batch, state: &State, now: Option<Moment>) -> Result<bool, StoreError> {
-        if !self.prunes_deliveries {
-            return Ok(false);
-        }
-        let before = now.map_or(Moment::from_micros(i64::MIN), |now| now.plus_secs(-DELIVERY_DAYS * 86_400));
-        // As many at least as have come.
-        let most = self.thresholds.slice.max(usize::try_from(self.new_deliveries).unwrap_or(usize::MAX));
-        let project_of = |delivery: &Delivery| {
-            let of_check = || state.check(delivery.check).map(|check| check.project);
-            state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
-        };
-        let gone = batch.prune_deliveries(self.thresholds.deliveries, before, most, project_of)?;
-        (self.prunes_deliveries, self.new_deliveries) = (gone == most, 0);
-        Ok(gone > 0)
     }
 }

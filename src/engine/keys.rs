@@ -39,22 +39,17 @@ impl Handle {
     pub fn api_key(&self, text: &[u8]) -> Option<Arc<Key>> {
         // The time of the lookup tells at most how near the hash of a guess is to a stored hash. That helps nobody to guess better.
         let hash = KeyHash::of(text);
-        let adopted = {
-            let state = self.state();
-            match state.key_by_hash(&hash) {
-                Some(key) => return Some(Arc::clone(key)),
-                None if state.adopted.is_empty() => return None,
-                None => Arc::clone(&state.adopted),
-            }
-        };
+        let (key, adopted) = self.with_state(|state| (state.key_by_hash(&hash).cloned(), Arc::clone(&state.adopted)));
+        if key.is_some() || adopted.is_empty() {
+            return key;
+        }
         // The writer waits for none of this.
         let guesses = guesses(&adopted, text);
-        let key = {
-            let state = self.state();
+        let key = self.with_state(|state| {
             // It may have got its hash since.
             let key = state.key_by_hash(&hash).or_else(|| guesses.iter().find_map(|guess| state.hashed_key(guess)));
-            Arc::clone(key?)
-        };
+            key.cloned()
+        })?;
         if key.is_unused_since_import() {
             self.0.key_news.locked().hashes.insert(key.id, hash);
         }

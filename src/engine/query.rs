@@ -43,6 +43,15 @@ impl Handle {
         self.read(check, "pings", |snapshot| snapshot.pings_of(check.id, n, place, oldest))
     }
 
+    /// The pings of a check up to the one that lies there, newest first: at most `most` of those within its log limit; none if it is gone.
+    pub fn pings_before(&self, check: &Check, place: Arrival, most: u64) -> Result<Vec<Ping>, StoreError> {
+        let first = self.first_kept_ping(check);
+        self.read(check, "pings", |snapshot| match snapshot.number_at(check.id, place)? {
+            Some(n) => snapshot.pings_of(check.id, n, place, first.max((n + 1).saturating_sub(most))),
+            None => Ok(Vec::new()),
+        })
+    }
+
     /// The body of ping `n`, which lies there. `None`: it is there no more, or had none.
     pub fn body_at(&self, check: &Check, n: u64, place: Arrival) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, n, place, n))
@@ -150,7 +159,7 @@ impl Handle {
     }
 
     fn ping_log_limit(&self, check: &Check) -> u64 {
-        self.state().ping_log_limit(check.project)
+        self.with_state(|state| state.ping_log_limit(check.project))
     }
 
     /// Reads rows of a check. What is damaged costs this answer, and is told once.

@@ -12,6 +12,8 @@ use crate::domain::edit::{ChannelChoice, Edit};
 
 /// Commands that may wait.
 pub(super) const MOST_COMMANDS: usize = 8192;
+/// Commands that a batch may put off to the next one: a part of those that may wait, so that there is room for others.
+const MOST_PUT_BACK: usize = MOST_COMMANDS / 4;
 /// Bytes of texts that may wait.
 const MOST_BYTES: usize = 64 << 20;
 /// Bytes of small commands that the writer takes at once, so that no commit is long. Light ones come beside them, whatever waits.
@@ -144,6 +146,20 @@ impl Queue {
         Taken { entries, large: large.map(|(_, entry)| entry), closed: waiting.closed }
     }
 
+    /// Puts commands that were taken and not carried out before those that wait. What is beyond their number is refused.
+    pub(super) fn put_back(&self, mut entries: Vec<Entry>) {
+        if entries.is_empty() {
+            return;
+        }
+        let surplus = entries.split_off(entries.len().min(MOST_PUT_BACK));
+        let mut waiting = self.locked();
+        waiting.small_bytes += entries.iter().map(|entry| weight(&entry.command)).sum::<usize>();
+        entries.append(&mut waiting.small);
+        waiting.small = entries;
+        drop(waiting);
+        surplus.into_iter().for_each(|entry| drop(entry.reply.send(Err(Unavailable::Busy))));
+    }
+
     /// How many commands wait, and bytes of their texts.
     pub(super) fn waiting(&self) -> (u64, u64) {
         let waiting = self.locked();
@@ -232,6 +248,7 @@ fn weight(command: &Command) -> usize {
         | Command::EnableChannel(_)
         | Command::Remind(_)
         | Command::DisableChannel { .. }
+        | Command::Unsubscribe { .. }
         | Command::LogTest { .. }
         | Command::Away(_)
         | Command::RetryDelivery { .. }

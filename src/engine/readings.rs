@@ -11,8 +11,7 @@ impl Handle {
     pub fn readings(&self) -> Readings {
         let mut readings = Readings { schema: SCHEMA, writable: self.is_writable(), queue: self.0.queue.waiting(), ..Readings::default() };
         readings.file_bytes = self.file_bytes();
-        let projects: Vec<ProjectId> = {
-            let state = self.state();
+        let projects: Vec<ProjectId> = self.with_state(|state| {
             let now = self.now();
             readings.outbox = state.outbox.len() as u64;
             readings.outbox_oldest = state.outbox.rows().next().map_or(0, |row| now.micros_since(row.queued));
@@ -20,7 +19,7 @@ impl Handle {
                 count_channels(project_state, &mut readings.channels);
             }
             state.projects().map(|project_state| project_state.project.id).collect()
-        };
+        });
         readings.projects = projects.len() as u64;
         for project in projects {
             self.look_at_checks(project, &mut readings);
@@ -32,14 +31,15 @@ impl Handle {
         let now = self.now().plus_secs(-LATE_SECS);
         let mut last = None;
         loop {
-            let state = self.state();
-            let limit = state.ping_log_limit(project);
             let mut seen = 0;
-            for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
-                (last, seen) = (Some(check.id), seen + 1);
-                readings.live_pings += check.state.n_pings.min(limit);
-                readings.late += u64::from(check.state.next_look(&check.settings).is_some_and(|at| at < now));
-            }
+            self.with_state(|state| {
+                let limit = state.ping_log_limit(project);
+                for check in state.checks_after(project, last).take(VISITED_AT_ONCE) {
+                    (last, seen) = (Some(check.id), seen + 1);
+                    readings.live_pings += check.state.n_pings.min(limit);
+                    readings.late += u64::from(check.state.next_look(&check.settings).is_some_and(|at| at < now));
+                }
+            });
             readings.checks += seen as u64;
             if seen < VISITED_AT_ONCE {
                 return;

@@ -4,9 +4,10 @@
 use tracing::Level;
 
 use super::apply::Effects;
-use super::state::State;
+use super::state::{State, Unnotified};
+use crate::domain::check::Check;
 use crate::domain::flip::{Cause, LoggedFlip};
-use crate::domain::ids::{FlipNumber, ProjectId};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::Project;
 use crate::domain::words::count;
@@ -18,6 +19,7 @@ const MOST_NAMED: usize = 10;
 
 /// One for all servers of the process.
 static CHANGES: LogLimit = LogLimit::new();
+static UNNOTIFIED: LogLimit = LogLimit::new();
 
 /// Writes a line for each flip of a batch that is on disk; `state` is the one after it.
 pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Moment) {
@@ -28,10 +30,25 @@ pub(super) fn flips(state: &State, flips: &[(FlipNumber, LoggedFlip)], now: Mome
         // A check that went in the same batch is no news.
         let Some(check) = state.check(*check) else { continue };
         let Some(left_out) = CHANGES.admit(now) else { continue };
-        let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
-        let project = state.project(check.project).map_or("", |project_state| project_state.project.name.as_str());
+        let (name, project) = names(state, check);
         tracing::info!("check {name:?} of project {project:?} is {}, was {}{left_out}", flip.to.name(), flip.from.name());
     }
+}
+
+/// Writes a line for each alert of a batch that reaches no channel; `state` is the one after it.
+pub(super) fn unnotified(state: &State, checks: &[(CheckId, Unnotified)], now: Moment) {
+    for (check, unnotified) in checks {
+        let Some(check) = state.check(*check) else { continue };
+        let Some(left_out) = UNNOTIFIED.admit(now) else { continue };
+        let (name, project) = names(state, check);
+        tracing::warn!("check {name:?} of project {project:?} is down, and nobody is notified: {}{left_out}", unnotified.text());
+    }
+}
+
+/// The name of a check, or its slug, and that of its project.
+fn names<'a>(state: &'a State, check: &'a Check) -> (&'a str, &'a str) {
+    let name = Some(check.settings.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(check.settings.slug.as_str());
+    (name, state.project(check.project).map_or("", |project_state| project_state.project.name.as_str()))
 }
 
 /// Counts what a batch has put on disk; `state` is the one after it.

@@ -10,9 +10,11 @@ mod keys;
 mod managed;
 mod outbox;
 mod project;
+mod project_of;
 mod stagings;
 mod unique;
 mod users;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -32,15 +34,17 @@ use crate::domain::project::{BadgeSecret, Channel, Project};
 use crate::domain::text::Slug;
 use crate::domain::window::Window;
 use audience::Groups;
-pub use audience::Hearing;
+pub(in crate::engine) use audience::member_of_found;
+pub use audience::{Hearing, Unnotified};
 pub use change::Change;
-use children::Children;
+use children::{Children, Hidden};
 use keys::Keys;
 pub use managed::Managed;
 pub use outbox::Outbox;
 pub use stagings::{StagedLog, Staging, StagingChange, Stagings};
 use unique::UniqueIndexes;
 pub use users::{UserChange, Users};
+use windows::WindowPhases;
 
 /// A project with what belongs to it.
 #[derive(Clone, Debug)]
@@ -53,12 +57,16 @@ pub struct ProjectState {
     pub channels: BTreeMap<ChannelId, Arc<Channel>>,
     /// Its maintenance windows, oldest first.
     pub windows: BTreeMap<WindowId, Arc<Window>>,
+    /// Which of its windows are open; empty in the published state.
+    phases: WindowPhases,
     /// Its checks by slug; those without one are not here.
     slugs: HashMap<Slug, Vec<CheckId>>,
     /// Its checks by what requests with `unique` list; empty in the published state, where nobody asks.
     uniques: UniqueIndexes,
     /// Its checks by those that they depend on.
     children: Children,
+    /// Its checks that are held behind a parent.
+    hidden: Hidden,
     /// Which of its channels its groups stand for.
     groups: Groups,
     /// Its checks of which somebody was told that they are down.
@@ -240,6 +248,7 @@ impl State {
         match change {
             Change::Pinged { id, state, .. } => {
                 if let Some(check) = self.checks.get_mut(id) {
+                    debug_assert_eq!(check.state.telling, state.telling, "only a row of the check says what was told: {id:?}");
                     check.state = *state;
                     if let Some(project_state) = self.projects.get_mut(&check.project) {
                         project_state.version += 1;
@@ -285,11 +294,13 @@ impl State {
             Change::Window(window) => {
                 if let Some(project_state) = self.projects.get_mut(&window.project) {
                     project_state.windows.insert(window.id, Arc::clone(window));
+                    project_state.phases.forget(window.id);
                 }
             }
             Change::WindowGone(project, id) => {
                 if let Some(project_state) = self.projects.get_mut(project) {
                     project_state.windows.remove(id);
+                    project_state.phases.forget(*id);
                 }
                 self.managed.put(id.0, None);
             }
@@ -360,6 +371,7 @@ impl State {
             project_state.version += 1;
             project_state.checks.remove(&id);
             project_state.told_down.remove(&id);
+            project_state.hidden.note(id, None);
             project_state.index(id, Some(&check.settings), None);
         }
         if self.orphans.is_empty() {
@@ -388,9 +400,11 @@ impl State {
                 checks: BTreeSet::new(),
                 channels: BTreeMap::new(),
                 windows: BTreeMap::new(),
+                phases: WindowPhases::default(),
                 slugs: HashMap::new(),
                 uniques: UniqueIndexes::default(),
                 children: Children::default(),
+                hidden: Hidden::default(),
                 groups: Groups::default(),
                 told_down: BTreeSet::new(),
                 keys: BTreeSet::new(),

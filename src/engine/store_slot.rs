@@ -48,7 +48,8 @@ impl StoreSlot {
 
     /// Takes a database that failed, for good.
     pub(super) fn take_failed(&self) -> Option<Arc<Store>> {
-        match std::mem::replace(&mut *self.locked(), Place::Failed) {
+        let place = std::mem::replace(&mut *self.locked(), Place::Failed);
+        match place {
             Place::Open(store) => Some(store),
             Place::Away | Place::Failed => None,
         }

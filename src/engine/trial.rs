@@ -88,7 +88,7 @@ impl Handle {
     pub fn try_channel(&self, channel: ChannelId, up: bool) -> Result<oneshot::Receiver<Tried>, Unavailable> {
         let (reply, tried) = oneshot::channel();
         // One that is gone meanwhile is not tried, which whoever asked notices.
-        let project = self.state().channel(channel).map_or(ProjectId(0), |channel| channel.project);
+        let project = self.with_state(|state| state.channel(channel).map_or(ProjectId(0), |channel| channel.project));
         let mut requests = self.0.trials.requests();
         let own = requests.waiting.iter().filter(|asked| asked.project == project).count();
         if own >= MOST_WAITING.saturating_sub(requests.waiting.len()) {

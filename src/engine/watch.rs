@@ -26,6 +26,8 @@ pub(super) struct Doing {
     looks: AtomicU32,
     /// The step takes too long.
     stalled: AtomicBool,
+    /// The step has handed a transaction to the disk, and waits for it.
+    commits: AtomicBool,
     /// The callers of the batch that is being written.
     in_hand: Mutex<Vec<Caller>>,
 }
@@ -41,6 +43,14 @@ impl Doing {
         self.since.store(0, Ordering::Relaxed);
     }
 
+    /// Has `commit` carried out, during which the writer waits for the disk.
+    pub(super) fn committing<T>(&self, commit: impl FnOnce() -> T) -> T {
+        self.commits.store(true, Ordering::Relaxed);
+        let done = commit();
+        self.commits.store(false, Ordering::Relaxed);
+        done
+    }
+
     /// These wait for the batch that is being written.
     pub(super) fn hold(&self, callers: Vec<Caller>) {
         *self.in_hand.lock().unwrap_or_else(PoisonError::into_inner) = callers;
@@ -54,6 +64,16 @@ impl Doing {
     /// Whether the step that is going on takes too long.
     pub(super) fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the log says of a step that takes too long. The disk is blamed for nothing but its own part.
+    fn complaint(&self, age: Duration) -> String {
+        let secs = age.as_secs();
+        if self.commits.load(Ordering::Relaxed) {
+            format!("the disk has kept the writer waiting for {secs} s: pings are refused until it answers")
+        } else {
+            format!("a step of the writer has taken {secs} s so far: pings are refused until it ends")
+        }
     }
 
     fn age(&self, uptime: Duration) -> Duration {
@@ -89,8 +109,7 @@ impl Shared {
         }
         // A recovery says itself what it does.
         if !stalled.swap(true, Ordering::Relaxed) && self.writable.load(Ordering::Relaxed) {
-            let secs = age.as_secs();
-            tracing::error!("the disk has kept the writer waiting for {secs} s: pings are refused until it answers");
+            tracing::error!("{}", self.doing.complaint(age));
         }
         self.doing.release().into_iter().for_each(|(_, caller)| drop(caller.send(Err(Unavailable::Storage))));
         self.queue.refuse_all(Unavailable::Storage);
@@ -114,5 +133,19 @@ impl Handle {
     /// One look at the writer, which [`super::Writer::run`] has taken twice a second. For tests that step it themselves.
     pub fn watch(&self) {
         self.0.watch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_is_blamed_only_while_the_writer_waits_for_it() {
+        let (doing, age) = (Doing::default(), Duration::from_secs(9));
+        let during = doing.committing(|| doing.complaint(age));
+        assert!(during.starts_with("the disk has kept the writer waiting for 9 s"), "{during}");
+        let beside = doing.complaint(age);
+        assert!(beside.starts_with("a step of the writer has taken 9 s") && !beside.contains("disk"), "{beside}");
     }
 }

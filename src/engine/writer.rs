@@ -8,14 +8,12 @@ mod write;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, mpsc};
 use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::apply::{Effects, WorkingState};
-use super::command::stage::StageCommand;
-use super::command::user::UserCommand;
-use super::command::{Command, Unavailable};
+use super::command::{Command, Unavailable, stage::StageCommand, user::UserCommand};
 use super::housekeeping::{Housekeeping, LogPlace, Thresholds};
 use super::keys::KeyNews;
 use super::load::{Loaded, Times, load};
@@ -33,7 +31,7 @@ use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
 use crate::metrics::Metrics;
 use crate::random::Random;
-use crate::store::{Medium, Store, StoreError, caught};
+use crate::store::{Medium, Store, StoreError, caught, remove_leftovers};
 use ahead::Ahead;
 use presence::Presence;
 use recovery::Recovery;
@@ -100,7 +98,7 @@ impl Memory {
         now: Moment,
         random: &Random,
     ) -> Result<(Self, State, Times), StoreError> {
-        let Loaded { working, times, checkpoint, size, staged } = caught(|| load(store, (body_limit, thresholds.large), now))?;
+        let Loaded { working, times, checkpoint, size, staged } = caught(|| load(store, (body_limit, thresholds), now))?;
         let mut published = working.state.clone();
         published.epoch = u64::from_le_bytes(random.bytes());
         let last_stamp = now.following(times.last_stamp);
@@ -114,6 +112,7 @@ impl Writer {
     pub(super) fn open(config: Config) -> Result<(Handle, Self), StoreError> {
         let Config { medium, clock, random, ping_body_limit, takes_pings, holds_after_outage, thresholds, progress } = config;
         let store = Store::open_telling(&medium, &progress)?;
+        remove_leftovers(&medium);
         let read = Memory::read(&store, ping_body_limit, thresholds, clock.now(), &random);
         let (mut memory, published, times) = read.map_err(|error| medium.broken(error))?;
         memory.working.is_served = takes_pings;
@@ -144,6 +143,7 @@ impl Writer {
             random,
             ping_body_limit,
             metrics: Metrics::new(reading.now),
+            transports: OnceLock::new(),
             new: memory.working.numbers.id == FIRST_ID,
         });
         let weak = Arc::downgrade(&shared);
@@ -318,8 +318,8 @@ impl Writer {
         let count = callers.len();
         self.shared.doing.hold(callers);
         let work = catch_unwind(AssertUnwindSafe(|| self.apply_and_write(own, commands, ahead.as_mut())));
-        let answers = match work {
-            Ok(Ok(answers)) => answers,
+        let (answers, put_off) = match work {
+            Ok(Ok(applied)) => applied,
             Ok(Err(error)) => {
                 self.is_full = error.is_full();
                 self.recovery.batch_failed(count, &error);
@@ -344,8 +344,16 @@ impl Writer {
             let caller = if more { callers.pop() } else { None };
             self.go_on_ahead(ahead, caller);
         }
-        let deliveries = callers.into_iter().zip(answers).map(|((route, caller), answer)| (route, (caller, answer)));
+        let (mut answers, mut put_off, mut later) = (answers.into_iter(), put_off.into_iter().peekable(), Vec::new());
+        let deliveries = callers.into_iter().enumerate().filter_map(|(place, (route, reply))| {
+            if let Some((_, command)) = put_off.next_if(|(put_off, _)| *put_off == place) {
+                later.push(Entry { command, reply, route });
+                return None;
+            }
+            answers.next().map(|answer| (route, (reply, answer)))
+        });
         self.shared.reply_routes.deliver(deliveries);
+        self.shared.queue.put_back(later);
         // Whoever looks on waits longer than whoever pings.
         self.shared.feed.note(&changes, &self.memory.working.state);
         let sooner = changes.iter().filter_map(|change| match change {
@@ -353,7 +361,13 @@ impl Writer {
             Change::Check(check) => Some(check.id),
             _ => None,
         });
-        self.arm(sooner.collect());
+        let sooner = sooner.collect();
+        changes.iter().for_each(|change| {
+            if let Change::CheckGone(id) = change {
+                self.memory.alarm.disarm(*id);
+            }
+        });
+        self.arm(sooner);
         Ok(())
     }
 
@@ -367,15 +381,18 @@ impl Writer {
     fn publish(&mut self) -> Vec<Change> {
         let effects = std::mem::take(&mut self.memory.working.effects);
         report::measure(&self.shared.metrics, &self.memory.working.state, &effects, self.memory.last_stamp);
-        let Effects { changes, flips, full, imported, .. } = effects;
+        let Effects { changes, flips, full, unnotified, imported, .. } = effects;
         self.recovery.acknowledged(self.memory.working.numbers);
-        let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
-        changes.iter().for_each(|change| published.apply(change));
-        drop(published);
+        if !changes.is_empty() {
+            // A batch of refusals keeps no reader waiting.
+            let mut published = self.shared.published.write().unwrap_or_else(PoisonError::into_inner);
+            changes.iter().for_each(|change| published.apply(change));
+        }
         if changes.iter().any(|change| matches!(change, Change::Queued(_) | Change::Unqueued(_) | Change::Channel(_))) {
             self.shared.trials.bell.notify_one();
         }
         report::flips(&self.memory.working.state, &flips, self.memory.last_stamp);
+        report::unnotified(&self.memory.working.state, &unnotified, self.memory.last_stamp);
         report::full(&self.memory.working.state, &full);
         if self.memory.working.is_served {
             report::imported(&self.memory.working.state, &imported);
@@ -387,6 +404,9 @@ impl Writer {
     fn arm(&mut self, checks: Vec<CheckId>) {
         let Memory { working, alarm, .. } = &mut self.memory;
         checks.into_iter().filter_map(|id| working.state.check(id)).for_each(|check| alarm.arm(check));
+        if alarm.has_litter() {
+            alarm.rebuild(working.state.checks());
+        }
     }
 
     /// Removes what is dead, beside no pings. The space goes back to the file, not to the disk. `removed` counts, also up to an error.
@@ -426,5 +446,5 @@ impl Writer {
 
 /// Arms all checks, oldest first: what is due at the same time is then taken in the same order on every machine.
 fn alarm_of(state: &State, now: Moment) -> Alarm {
-    Alarm::new(state.projects().flat_map(|project_state| state.checks_of(project_state.project.id)), now)
+    Alarm::new(state.checks(), now)
 }

@@ -68,7 +68,8 @@ impl Asked {
 
     /// Says what the answer is, once its head is known.
     pub(super) fn tell(self, reply: &Reply, door: &Door) {
-        let micros = door.handle.clock().uptime().saturating_sub(self.at).as_micros();
+        // JSON writes a wider number as text.
+        let micros = u64::try_from(door.handle.clock().uptime().saturating_sub(self.at).as_micros()).unwrap_or(u64::MAX);
         tracing::info!(status = reply.status().as_u16(), from = %self.from, micros, "{} {}", self.method, self.path);
     }
 }

@@ -247,7 +247,7 @@ impl<A> Call<'_, A> {
 
     /// The check of this UUID in the caller's project. One of another project is denied.
     fn check_of(&self, uuid: Uuid) -> Result<Check, Fault> {
-        let check = self.handle().state().check_by_uuid(uuid).cloned().ok_or(Fault::NotFound)?;
+        let check = self.handle().with_state(|state| state.check_by_uuid(uuid).cloned().ok_or(Fault::NotFound))?;
         if check.project == self.caller.project { Ok(check) } else { Err(Fault::Forbidden) }
     }
 }
@@ -304,7 +304,8 @@ impl From<FieldError> for Fault {
 pub fn shown_checks(base_url: BaseUrl, handle: Handle) -> Box<dyn Fn(&Check) -> String + Send> {
     let view = View { base_url, version: Version::V3, read_only: false };
     Box::new(move |check| {
-        let channels = handle.state().project(check.project).map(|project_state| project_state.channels.clone()).unwrap_or_default();
+        let channels =
+            handle.with_state(|state| state.project(check.project).map(|project_state| project_state.channels.clone()).unwrap_or_default());
         let mut out = String::new();
         view.write_check(&mut out, check, Members::Read, &channels, handle.now());
         out

@@ -6,6 +6,7 @@ mod width;
 
 use std::sync::Arc;
 
+use hyper::header::CONTENT_SECURITY_POLICY;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -19,9 +20,6 @@ use crate::wire::badge_link::signed_tag;
 use crate::wire::reply::{self, Fault, Reply};
 use crate::wire::route::{BadgePath, Format, States};
 pub(super) use counted::Counted;
-
-/// What stands on the badge of a whole project.
-const SITE_NAME: &str = "overdue";
 
 /// What stands on the badge of a check without name and slug. Never its UUID, which would let whoever sees the badge ping it.
 const UNNAMED: &str = "unnamed";
@@ -104,10 +102,9 @@ pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault>
     let (shown, states, format) = match path {
         BadgePath::Tag { badge_key, signature, states, tag, format } => {
             let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
-            let project = {
-                let state = handle.state();
+            let project = handle.with_state(|state| {
                 state.project_by_badge_key(&badge_key).and_then(|id| state.project(id)).map(|found| Arc::clone(&found.project))
-            };
+            });
             let signed = project.and_then(|project| {
                 let tag = signed_tag(&secret, project.old_badge.as_ref(), &badge_key, tag.as_deref(), &signature)?;
                 Some((project.id, tag.map(Box::from)))
@@ -127,7 +124,7 @@ pub(super) async fn answer(door: &Door, path: BadgePath) -> Result<Reply, Fault>
 
 /// The label and the counts of a tag, or of all checks of a project. They are counted anew when something may have changed.
 async fn of_project(door: &Door, project: ProjectId, tag: Option<Box<str>>) -> Result<(String, Counts), Fault> {
-    let label = tag.as_deref().unwrap_or(SITE_NAME).to_owned();
+    let label = tag.as_deref().unwrap_or(&door.config.site_name).to_owned();
     if let Some(counts) = door.counted.get(&door.handle, project, tag.as_deref()) {
         return Ok((label, counts));
     }
@@ -138,13 +135,14 @@ async fn of_project(door: &Door, project: ProjectId, tag: Option<Box<str>>) -> R
 
 /// The label and the counts of one check.
 fn of_check(handle: &Handle, badge: Uuid) -> Option<(String, Counts)> {
-    let state = handle.state();
-    let check = state.check_by_badge(badge)?;
-    let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
-    let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
-    let mut counts = Counts::default();
-    counts.add(check, handle.now());
-    Some((label, counts))
+    handle.with_state(|state| {
+        let check = state.check_by_badge(badge)?;
+        let (name, slug) = (check.settings.name.as_str(), check.settings.slug.as_str());
+        let label = [name, slug].into_iter().find(|text| !text.is_empty()).unwrap_or(UNNAMED).to_owned();
+        let mut counts = Counts::default();
+        counts.add(check, handle.now());
+        Some((label, counts))
+    })
 }
 
 impl Badge {
@@ -152,7 +150,12 @@ impl Badge {
         let Self { label, counts, states, format } = self;
         let status = counts.status(*states);
         let reply = match format {
-            Format::Svg => reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour())),
+            Format::Svg => {
+                let mut reply = reply::content("image/svg+xml", svg::draw(label, status.name(), status.colour()));
+                // Opened as a page it loads and runs nothing.
+                reply::set(&mut reply, CONTENT_SECURITY_POLICY, "default-src 'none'");
+                reply
+            }
             Format::Json => reply::json(
                 json!({ "status": status.name(), "total": counts.total, "grace": counts.grace, "down": counts.down }).to_string(),
             ),

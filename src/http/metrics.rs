@@ -49,7 +49,7 @@ pub(super) async fn of_project<B>(door: &Door, project: Uuid, key: Option<Box<st
             return Err(Fault::WrongKey);
         }
         let handle = door.handle.clone();
-        if handle.state().project(caller.project).is_none_or(|state| state.project.uuid != project) {
+        if handle.with_state(|published| published.project(caller.project).is_none_or(|state| state.project.uuid != project)) {
             return Err(Fault::Forbidden);
         }
         let mut text = ProjectText::new(handle, caller.project);

@@ -98,7 +98,7 @@ async fn accept(door: &Door, to: PingPath, request: Request<Arriving<'_>>, clien
 
 /// The fault of a malformed request. An unknown check comes before it. Such a request creates nothing.
 fn malformed(handle: &Handle, target: &Target, create: bool, message: &'static str) -> Fault {
-    match handle.state().addressee(target) {
+    match handle.with_state(|state| state.addressee(target)) {
         Ok(Some(_)) => Fault::BadRequest(message.into()),
         Ok(None) if create => Fault::BadRequest(message.into()),
         Ok(None) => Fault::NotFound,

@@ -30,6 +30,7 @@ impl Running {
         let config = Config {
             base_url,
             trusted_proxies: Vec::new(),
+            site_name: "overdue".into(),
             api_rate: ApiRate::UNLIMITED,
             web,
             connections_per_address: 100,

@@ -1,4 +1,4 @@
-//! `/unsubscribe/…`: whoever gets the mails of a channel ends that, without a key and without a page of ours.
+//! `/unsubscribe/…`: a recipient of mails ends them, without a key. Other recipients of the channel go on getting them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hyper::Method;
 use uuid::Uuid;
 
 use super::{BaseUrl, Door};
-use crate::domain::project::Channel;
+use crate::domain::project::{BadgeSecret, Channel};
 use crate::engine::Handle;
 use crate::engine::command::Command;
 use crate::notify::Unsubscribe;
@@ -15,17 +15,17 @@ use crate::wire::unsubscribe_link::{is_signed, link};
 
 /// The kind of channel whose messages have such links.
 const KIND: &str = "email";
-/// What is noted of the channel.
-const REASON: &str = "somebody unsubscribed by the link in a mail";
 
 const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
-const QUESTION: &str = "No more mails from this channel?</p><form method=\"post\"><button>Unsubscribe</button></form><p>";
-const DONE: &str = "This channel sends no more mails. Whoever runs overdue can enable it again.";
+const QUESTION: &str = "No more mails from this channel to your address?</p><form method=\"post\"><button>Unsubscribe</button></form><p>";
+const DONE: &str =
+    "This channel sends no more mails to your address. Other recipients go on getting them. The operator of overdue can undo this.";
+const LAST: &str = "This channel sends no more mails to your address. It has no other recipient. The operator of overdue can undo this.";
 
-/// Makes the links of channels at a server that is reached there.
+/// Makes the unsubscribe links of recipients at a server that is reached there.
 pub fn unsubscribe_links(base_url: BaseUrl, handle: Handle) -> Unsubscribe {
-    Box::new(move |channel| Some(link(base_url.as_str(), &handle.badge_secret()?, channel.uuid)))
+    Box::new(move |channel, recipient| Some(link(base_url.as_str(), &handle.badge_secret()?, channel.uuid, recipient)))
 }
 
 /// Programs that look at links change nothing: only POST does (RFC 8058).
@@ -34,26 +34,40 @@ pub(super) async fn answer(door: &Door, method: &Method, channel: Uuid, signatur
         return Ok(reply::no_content());
     }
     let secret = door.handle.badge_secret().ok_or(Fault::Unavailable)?;
-    let found = if is_signed(&secret, channel, signature) { found(door, channel) } else { None };
-    let channel = found.ok_or(Fault::NotFound)?;
-    let is_disabled = channel.health.disabled.is_some();
+    let channel = found(door, channel).ok_or(Fault::NotFound)?;
+    let recipient = recipient(&channel, &secret, signature).ok_or(Fault::NotFound)?;
+    let is_silent = |recipient: &str| channel.health.unsubscribed.iter().any(|silent| **silent == *recipient);
+    let is_last = channel.settings.recipients().all(|other| other == recipient || is_silent(other));
+    let done = || page(if is_last { LAST } else { DONE });
     match *method {
-        Method::GET | Method::HEAD => Ok(page(if is_disabled { DONE } else { QUESTION })),
+        Method::GET | Method::HEAD => Ok(if is_silent(recipient) { done() } else { page(QUESTION) }),
         Method::POST => {
-            if !is_disabled {
-                door.handle.call(Command::DisableChannel { channel: channel.id, reason: REASON.into() }).await??;
-                tracing::info!(channel = %channel.uuid, "{REASON}");
+            if !is_silent(recipient) {
+                door.handle.call(Command::Unsubscribe { channel: channel.id, recipient: recipient.into() }).await??;
+                tracing::info!(channel = %channel.uuid, "a recipient unsubscribed by the link in a mail");
             }
-            Ok(page(DONE))
+            Ok(done())
         }
         _ => Err(Fault::MethodNotAllowed(METHODS)),
     }
 }
 
+/// The recipient for whom a link was signed. A link of an earlier release names none, which is clear where there is only one.
+fn recipient<'a>(channel: &'a Channel, secret: &BadgeSecret, signature: &str) -> Option<&'a str> {
+    let mut recipients = channel.settings.recipients();
+    let own = recipients.find(|recipient| is_signed(secret, channel.uuid, Some(recipient), signature));
+    own.or_else(|| {
+        let mut recipients = channel.settings.recipients();
+        let only = recipients.next().filter(|_| recipients.next().is_none());
+        only.filter(|_| is_signed(secret, channel.uuid, None, signature))
+    })
+}
+
 fn found(door: &Door, uuid: Uuid) -> Option<Arc<Channel>> {
-    let state = door.handle.state();
-    let mut channels = state.projects().flat_map(|project_state| project_state.channels.values());
-    channels.find(|channel| channel.uuid == uuid && channel.settings.kind().name == KIND).map(Arc::clone)
+    door.handle.with_state(|state| {
+        let mut channels = state.projects().flat_map(|project_state| project_state.channels.values());
+        channels.find(|channel| channel.uuid == uuid && channel.settings.kind().name == KIND).map(Arc::clone)
+    })
 }
 
 fn page(text: &str) -> Reply {

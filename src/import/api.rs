@@ -3,6 +3,7 @@
 //! It shows less than a file: of flips and of the times of checks whole seconds, of channels nothing but their names, no exit statuses.
 
 mod asking;
+mod flips;
 mod rows;
 
 use std::sync::Arc;
@@ -59,11 +60,13 @@ pub async fn fetch(
     random: &Random,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Source, String> {
-    let asking = Arc::new(Asking::new(api, outbound.clone(), clock.clone())?);
-    let checks = rows::list(&asking.json("checks/").await?, "checks")?;
+    let mut asking = Asking::new(api, outbound.clone(), clock.clone())?;
+    let checks = rows::list(&asking.newest("checks/").await?, "checks")?;
+    let asking = Arc::new(asking);
     let uuids = checks.iter().map(rows::uuid).collect::<Result<Vec<_>, _>>()?;
     let channels = rows::list(&asking.json("channels/").await?, "channels")?;
-    let badges = asking.json("badges/").await?;
+    // Releases of 2021 and before do not list badges.
+    let badges = asking.optional("badges/").await?;
     let dump = Arc::new(DumpFile::new(random)?);
     let mut seen: Vec<Seen> = uuids.iter().map(|_| Seen::default()).collect();
     let (mut tasks, mut done, total) = (JoinSet::new(), 0, uuids.len() as u64);
@@ -73,7 +76,8 @@ pub async fn fetch(
         while tasks.len() < AT_ONCE
             && let Some((place, uuid)) = waiting.next()
         {
-            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&dump), place, uuid, api.logs));
+            let check = checks.get(place).cloned().unwrap_or_default();
+            tasks.spawn(log(Arc::clone(&asking), Arc::clone(&dump), (place, uuid, check), api.logs));
         }
         let Some(joined) = tasks.join_next().await else { break };
         let (place, one) = joined.map_err(|error| error.to_string())??;
@@ -84,7 +88,7 @@ pub async fn fetch(
         tell(done, total);
     }
     let limit = seen.iter().map(|seen| seen.pings).max().unwrap_or(0);
-    for (model, fields) in rows::project(api, &badges, limit)? {
+    for (model, fields) in rows::project(api, badges.as_ref(), limit)? {
         dump.put(model, 1, &fields)?;
     }
     // The order of checks is that of the list, so none may look older than another.
@@ -104,22 +108,29 @@ fn number(place: usize) -> u64 {
 }
 
 /// Keeps the flips and the pings of a check.
-async fn log(asking: Arc<Asking>, dump: Arc<DumpFile>, place: usize, check: Uuid, logs: Logs) -> Result<(usize, Seen), String> {
+async fn log(
+    asking: Arc<Asking>,
+    dump: Arc<DumpFile>,
+    (place, uuid, check): (usize, Uuid, Json),
+    logs: Logs,
+) -> Result<(usize, Seen), String> {
     let mut seen = Seen::default();
-    let (owner, path) = (number(place), |rest: &str| format!("checks/{check}/{rest}/"));
-    for (at, flip) in rows::flips(&asking.json(&path("flips")).await?)?.into_iter().enumerate() {
-        let fields = rows::flip(owner, &flip, &mut seen)?;
-        dump.put("api.flip", number(at), &fields)?;
+    let (owner, path) = (number(place), |rest: &str| format!("checks/{uuid}/{rest}/"));
+    let flips = asking.json(&path("flips")).await?;
+    let pings = if logs == Logs::None { Vec::new() } else { rows::list(&asking.json(&path("pings")).await?, "pings")? };
+    for (at, ping) in pings.iter().enumerate() {
+        // Pings of old releases have no number, and no address of a body.
+        let n = ping.get("n").and_then(Json::as_u64).filter(|_| ping.get("body_url").is_some_and(Json::is_string));
+        let body = match n.filter(|_| logs == Logs::All) {
+            Some(n) => asking.body(&format!("checks/{uuid}/pings/{n}/body")).await?,
+            None => None,
+        };
+        dump.put("api.ping", number(at), &rows::ping(owner, ping, body, &mut seen)?)?;
     }
-    if logs == Logs::None {
-        return Ok((place, seen));
+    for (at, fields) in flips::flips(&flips, &check, owner, &mut seen)?.iter().enumerate() {
+        dump.put("api.flip", number(at), fields)?;
     }
-    for ping in rows::list(&asking.json(&path("pings")).await?, "pings")? {
-        let n = ping.get("n").and_then(Json::as_u64).ok_or("a ping has no number")?;
-        let has_body = ping.get("body_url").is_some_and(Json::is_string);
-        let body = if has_body && logs == Logs::All { asking.body(&format!("checks/{check}/pings/{n}/body")).await? } else { None };
-        dump.put("api.ping", n, &rows::ping(owner, &ping, body, &mut seen)?)?;
-    }
+    seen.forget_times();
     Ok((place, seen))
 }
 

@@ -16,13 +16,14 @@ use super::{Visit, problem};
 const HELD: usize = 128 << 10;
 
 /// The models, by the names that they have there.
-const MODELS: [(&str, Table); 8] = [
+const MODELS: [(&str, Table); 9] = [
     ("auth.user", Table::User),
     ("accounts.profile", Table::Profile),
     ("accounts.project", Table::Project),
     ("accounts.member", Table::Member),
     ("api.check", Table::Check),
     ("api.channel", Table::Channel),
+    ("sessions.session", Table::Session),
     ("api.flip", Table::Flip),
     ("api.ping", Table::Ping),
 ];

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::outbound::{MailFrom, MailServer};
+
 /// Bytes of a file of variables: see [limits](crate::docs::limits).
 pub const LONGEST_FILE: usize = 1 << 20;
 
@@ -42,34 +46,121 @@ impl Environment {
     }
 }
 
-/// The flags of `overdue serve` that stand for what the old server was configured with, and what else there is to know.
-pub(super) fn serve(environment: &Environment) -> (Vec<String>, Vec<String>) {
-    // What is shown goes to a terminal, and from there perhaps into a shell.
-    let is_plain = |value: &&str| value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/@+".contains(&byte));
-    let get = |name: &str| environment.get(name).filter(is_plain);
-    let is = |name: &str, word: &str| get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
-    let mut flags = Vec::new();
-    let site = get("SITE_ROOT").map(|site| site.trim_end_matches('/'));
-    flags.extend(site.map(|site| format!("--base-url {site}")));
-    flags.extend(get("PING_BODY_LIMIT").filter(|limit| limit.parse::<u32>().is_ok()).map(|limit| format!("--ping-body-limit {limit}")));
-    flags.extend(get("PING_EMAIL_DOMAIN").map(|domain| format!("--ping-email-domain {domain}")));
-    flags.extend(get("SMTPD_PORT").map(|port| format!("--smtp-listen 0.0.0.0:{port}")));
-    if let Some(host) = get("EMAIL_HOST") {
+/// What of the configuration of the old server is for the new one.
+#[derive(Default)]
+pub(super) struct ServeFlags {
+    /// Flags of `overdue serve`, which starts with them as they are.
+    pub(super) flags: Vec<String>,
+    /// What else there is to know.
+    pub(super) advice: Vec<String>,
+}
+
+/// A file for the password of the mail server, as the report proposes it.
+const PASSWORD_FILE: &str = "/etc/overdue/mail-password";
+/// Bytes of a ping's body that are kept at most: see `--ping-body-limit`.
+const MOST_BODY: u32 = 10_000_000;
+
+/// Returns the flags of `overdue serve` that stand for what the old server was configured with.
+pub(super) fn serve(environment: &Environment) -> ServeFlags {
+    let mut serve = ServeFlags::default();
+    let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+    let site = environment.get("SITE_ROOT").map(|site| site.trim_end_matches('/'));
+    let is_url = |url: &&str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    if let Some(site) = site.filter(is_url) {
+        serve.flag("--base-url", "SITE_ROOT", site);
+    }
+    if let Some(name) = environment.get("MASTER_BADGE_LABEL").or(environment.get("SITE_NAME")) {
+        serve.flag("--site-name", "SITE_NAME", name);
+    }
+    match environment.get("PING_BODY_LIMIT").map(|limit| (limit, limit.parse::<u32>())) {
+        Some((_, Ok(limit))) if limit <= MOST_BODY => serve.flag("--ping-body-limit", "PING_BODY_LIMIT", &limit.to_string()),
+        Some((limit, read)) if read.is_ok() || limit == "None" => {
+            serve.flag("--ping-body-limit", "PING_BODY_LIMIT", &MOST_BODY.to_string());
+            serve.advice.push(format!("its PING_BODY_LIMIT was {limit}: here at most {MOST_BODY} bytes of a body are kept"));
+        }
+        _ => {}
+    }
+    serve.incoming_mail(environment);
+    serve.outgoing_mail(environment);
+    if is("SHELL_ENABLED", "true") {
+        serve.flags.push("--allow-shell".into());
+    }
+    if let Some(header) = environment.get("REMOTE_USER_HEADER") {
+        let header = header.strip_prefix("HTTP_").unwrap_or(header).replace('_', "-");
+        let advice = format!("its proxy named users in the header {header}: --auth-header {header} --trusted-proxy ADDRESS does so here");
+        serve.advice.push(advice);
+    }
+    if is("INTEGRATIONS_ALLOW_PRIVATE_IPS", "false") {
+        serve.advice.push("its integrations reached no private addresses: --outbound public keeps it so for imported channels".into());
+    }
+    let endpoint = environment.get("PING_ENDPOINT").filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
+    let through = |endpoint| format!("its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here");
+    serve.advice.extend(endpoint.map(through));
+    serve
+}
+
+impl ServeFlags {
+    /// Adds a flag with its value, as a shell takes it.
+    fn flag(&mut self, flag: &str, name: &str, value: &str) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@+%".contains(&byte);
+        match value {
+            value if value.bytes().all(is_plain) => self.flags.push(format!("{flag} {value}")),
+            // What is shown goes to a terminal, and from there perhaps into a shell.
+            value if !value.chars().any(|c| c.is_control() || c == '\'') => self.flags.push(format!("{flag} '{value}'")),
+            _ => self.advice.push(format!("{flag} stands for its {name}, which has characters that are not shown here")),
+        }
+    }
+
+    /// Pings by mail, which the old server took if it had a port for them.
+    fn incoming_mail(&mut self, environment: &Environment) {
+        let (port, domain) = (environment.get("SMTPD_PORT"), environment.get("PING_EMAIL_DOMAIN").unwrap_or("localhost"));
+        match port.map(str::parse::<u16>) {
+            Some(Ok(port)) => {
+                self.flag("--ping-email-domain", "PING_EMAIL_DOMAIN", domain);
+                self.flags.push(format!("--smtp-listen 0.0.0.0:{port}"));
+            }
+            _ if domain != "localhost" => self.advice.push(format!(
+                "it had no SMTPD_PORT: if jobs ping by mail to {domain}, add --ping-email-domain {domain} --smtp-listen ADDRESS:PORT"
+            )),
+            _ => {}
+        }
+    }
+
+    /// Alerts by mail.
+    fn outgoing_mail(&mut self, environment: &Environment) {
+        let Some(host) = environment.get("EMAIL_HOST") else { return };
+        let is = |name: &str, word: &str| environment.get(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
         let scheme = match () {
             () if is("EMAIL_USE_SSL", "true") => "smtps",
             () if is("EMAIL_USE_TLS", "false") => "smtp+plain",
             () => "smtp",
         };
-        let user = get("EMAIL_HOST_USER").map_or(String::new(), |user| format!("{user}@"));
-        let port = get("EMAIL_PORT").map_or(String::new(), |port| format!(":{port}"));
-        flags.push(format!("--mail-server {scheme}://{user}{host}{port}"));
+        let port = environment.get("EMAIL_PORT").unwrap_or("587");
+        // Without a password there is no user: so it was there.
+        let user = environment.get("EMAIL_HOST_USER").filter(|_| environment.get("EMAIL_HOST_PASSWORD").is_some());
+        let with_user = user.map(|user| format!("{scheme}://{}@{host}:{port}", utf8_percent_encode(user, USER)));
+        let with_user = with_user.filter(|url| MailServer::parse(url).is_ok());
+        let url = with_user.clone().unwrap_or_else(|| format!("{scheme}://{host}:{port}"));
+        let from = environment.get("DEFAULT_FROM_EMAIL").unwrap_or("healthchecks@example.org");
+        if MailServer::parse(&url).is_err() || MailFrom::parse(from).is_err() {
+            self.advice.push("its mail server or its sender cannot be told in flags: see --mail-server and --mail-from".into());
+            return;
+        }
+        self.flag("--mail-server", "EMAIL_HOST", &url);
+        self.flag("--mail-from", "DEFAULT_FROM_EMAIL", from);
+        if with_user.is_some() {
+            self.flags.push(format!("--mail-password-file {PASSWORD_FILE}"));
+            self.advice.push(format!("write its EMAIL_HOST_PASSWORD into {PASSWORD_FILE}, readable for the server alone"));
+        } else if user.is_some() {
+            self.advice.push("it sent a password for mail without TLS, which is not done here: see --mail-server".into());
+        }
     }
-    flags.extend(get("DEFAULT_FROM_EMAIL").map(|from| format!("--mail-from {from}")));
-    let endpoint = get("PING_ENDPOINT").filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
-    let advice = endpoint.map(|endpoint| format!("its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here"));
-    (flags, advice.into_iter().collect())
 }
 
+/// Characters of a user's name that a URL of a mail server does not hold as they are.
+const USER: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
+
+/// Reads a line `NAME=VALUE` as compose files have it: an unquoted value ends before ` #`, a quoted one at its quote.
 fn variable(line: &str) -> Option<(String, String)> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix('"') {
@@ -80,24 +171,104 @@ fn variable(line: &str) -> Option<(String, String)> {
     let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
-    is_name.then(|| (name.into(), quoted.unwrap_or(value).into()))
+    is_name.then(|| (name.into(), unquoted(value)))
+}
+
+fn unquoted(value: &str) -> String {
+    if let Some((text, _)) = value.strip_prefix('\'').and_then(|rest| rest.split_once('\'')) {
+        return text.into();
+    }
+    if let Some(text) = value.strip_prefix('"').and_then(double_quoted) {
+        return text;
+    }
+    let mut before = ' ';
+    let comment = value.char_indices().find(|(_, c)| {
+        let begins = *c == '#' && before.is_whitespace();
+        before = *c;
+        begins
+    });
+    comment.and_then(|(at, _)| value.get(..at)).unwrap_or(value).trim_end().into()
+}
+
+/// Reads up to the closing quote; `None`: there is none.
+fn double_quoted(text: &str) -> Option<String> {
+    let mut read = String::new();
+    let mut chars = text.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(read),
+            '\\' => match chars.next()? {
+                'n' => read.push('\n'),
+                'r' => read.push('\r'),
+                't' => read.push('\t'),
+                escaped @ ('"' | '\\' | '$') => read.push(escaped),
+                other => read.extend(['\\', other]),
+            },
+            other => read.push(other),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The variables of `docker/.env.example` that matter, as a Healthchecks comes with them.
+    const STOCK: &str = "DEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\nEMAIL_HOST_PASSWORD=\nEMAIL_HOST_USER=\nEMAIL_PORT=587\n\
+        EMAIL_USE_TLS=True\nMASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\nPING_EMAIL_DOMAIN=localhost\n\
+        PING_ENDPOINT=http://localhost:8000/ping/\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\nSITE_NAME=Mychecks\n\
+        SITE_ROOT=http://localhost:8000\nSMTPD_PORT=\n";
+
     #[test]
     fn flags_of_the_server_follow() {
-        let serve = |text: &str| serve(&Environment::parse(text).unwrap());
-        let text = "SITE_ROOT=https://hc.example.org/\nPING_ENDPOINT=https://hc.example.org/ping/\nPING_BODY_LIMIT=10000\nSMTPD_PORT=2525\n\
-            PING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx\nEMAIL_PORT=587\nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=a@b";
-        let flags = "--base-url https://hc.example.org --ping-body-limit 10000 --ping-email-domain hc.example.org \
-            --smtp-listen 0.0.0.0:2525 --mail-server smtp://me@mx:587 --mail-from a@b";
-        assert_eq!((serve(text).0.join(" "), serve(text).1), (flags.to_owned(), Vec::new()));
-        let (flags, advice) = serve("SITE_ROOT=https://a\nPING_ENDPOINT=https://hc-ping.example.org/\nEMAIL_HOST=x;y\n");
-        assert_eq!((flags.join(" "), advice.len()), ("--base-url https://a".to_owned(), 1));
+        let site = "SITE_ROOT=https://a\n";
+        for (text, flags, advice) in [
+            (STOCK, "--base-url http://localhost:8000 --site-name Mychecks --ping-body-limit 10000", 0),
+            (
+                "SITE_ROOT=https://hc.example.org/\nPING_ENDPOINT=https://hc.example.org/ping/\nSMTPD_PORT=2525\nSITE_NAME=Our checks\n\
+                    PING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx\nEMAIL_HOST_USER=me@example.org\nEMAIL_HOST_PASSWORD=pw\n\
+                    DEFAULT_FROM_EMAIL=Acme <a@b.example>\nSHELL_ENABLED=True",
+                "--base-url https://hc.example.org --site-name 'Our checks' --ping-email-domain hc.example.org --smtp-listen 0.0.0.0:2525 \
+                    --mail-server smtp://me@example.org@mx:587 --mail-from 'Acme <a@b.example>' \
+                    --mail-password-file /etc/overdue/mail-password --allow-shell",
+                1,
+            ),
+            (&format!("{site}PING_ENDPOINT=https://hc-ping.example.org/\nEMAIL_HOST=x;y\n"), "--base-url https://a", 2),
+            (
+                &format!("{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\n"),
+                "--base-url https://a --mail-server smtp://mx:587 --mail-from healthchecks@example.org",
+                0,
+            ),
+            (
+                &format!("{site}EMAIL_HOST=mx\nEMAIL_HOST_USER=me\nEMAIL_HOST_PASSWORD=x\nEMAIL_USE_TLS=False\nEMAIL_PORT=25\n"),
+                "--base-url https://a --mail-server smtp+plain://mx:25 --mail-from healthchecks@example.org",
+                1,
+            ),
+            (&format!("{site}PING_BODY_LIMIT=None\n"), "--base-url https://a --ping-body-limit 10000000", 1),
+            (&format!("{site}PING_EMAIL_DOMAIN=hc.example.org\n"), "--base-url https://a", 1),
+            (&format!("{site}REMOTE_USER_HEADER=HTTP_X_USER\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n"), "--base-url https://a", 2),
+            (&format!("{site}SITE_NAME=it's\n"), "--base-url https://a", 1),
+        ] {
+            let serve = serve(&Environment::parse(text).unwrap());
+            assert_eq!((serve.flags.join(" ").as_str(), serve.advice.len()), (flags, advice), "{text} {:?}", serve.advice);
+        }
+    }
+
+    #[test]
+    fn values_are_quoted_and_commented_as_in_compose_files() {
+        for (line, value) in [
+            ("K=abc # comment", "abc"),
+            ("K=abc#def", "abc#def"),
+            ("K=  abc  ", "abc"),
+            ("K=# all of it", ""),
+            ("K='a # b' # c", "a # b"),
+            ("K=\"a # \\\"b\\\" \\$\" # c", "a # \"b\" $"),
+            ("K=\"open", "\"open"),
+            ("K=a\\nb", "a\\nb"),
+        ] {
+            let read = Environment::parse(line).unwrap();
+            assert_eq!(read.get("K").unwrap_or_default(), value, "{line}");
+        }
     }
 
     #[test]

@@ -1,27 +1,34 @@
 //! What each row of a Healthchecks becomes here, or why it does not: a function of rows, of what was asked for and of the time.
 
 mod channel;
+mod channel_rows;
 mod check;
+mod convert;
 mod log;
 mod project;
+mod secret;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::report::{IncompleteRow, LateRow, Remarks, Report, Tally, What};
+use super::environment::{self, ServeFlags};
+use super::report::{ChannelRow, LateRow, Remarks, Report, Tally, What};
 use super::rows::{Complaint, Row, Table};
-use super::{Entry, MOST_COMPLAINTS, Options, Source, environment};
+use super::{Entry, MOST_COMPLAINTS, Options, Source};
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::alert::{Held, Telling};
 use crate::domain::flip::Cause;
-use crate::domain::imported::{Imported, ImportedChannel, ImportedProject, ImportedSettings};
+use crate::domain::imported::{Imported, ImportedChannel, ImportedSettings};
 use crate::domain::moment::Moment;
 use crate::domain::status::Status;
 use crate::domain::user::Membership;
 use channel::Made;
+use channel_rows::ChannelRows;
 use log::{CheckLog, LastFlip};
 use project::{Owners, Projects};
+pub(super) use secret::MOST_SESSIONS;
+use secret::Proof;
 
 /// A Healthchecks whose logs are still to be read.
 pub(super) struct Healthchecks<'a> {
@@ -33,7 +40,8 @@ pub(super) struct Healthchecks<'a> {
     logs: HashMap<i64, CheckLog>,
     /// Numbers of the checks that do not.
     left: HashSet<i64>,
-    incomplete: Vec<IncompleteRow>,
+    channel_rows: ChannelRows,
+    proof: Proof,
 }
 
 /// Why reading the tables ends.
@@ -93,8 +101,9 @@ impl<'a> Healthchecks<'a> {
             .transpose()
             .map_err(|problem| format!("SECRET_KEY: {problem}"))?;
         let imported = Imported { secrets: secret.into_iter().collect(), ..Imported::default() };
-        let (tally, logs, left, incomplete) = (Tally::default(), HashMap::new(), HashSet::new(), Vec::new());
-        let mut made = Self { options, now, tally, imported, logs, left, incomplete };
+        let (tally, logs, left) = (Tally::default(), HashMap::new(), HashSet::new());
+        let (channel_rows, proof) = (ChannelRows::default(), Proof::default());
+        let mut made = Self { options, now, tally, imported, logs, left, channel_rows, proof };
         match made.objects(&mut tables, complaints) {
             Ok(()) => Ok(made),
             Err(Refusal::Row(complaint)) => {
@@ -106,6 +115,10 @@ impl<'a> Healthchecks<'a> {
     }
 
     fn objects(&mut self, tables: &mut Tables, complaints: &mut Vec<Complaint>) -> Result<(), Refusal> {
+        if let Some(secret) = self.imported.secrets.first() {
+            let sessions = tables.0.remove(&Table::Session).unwrap_or_default();
+            self.proof = sessions.iter().fold(self.proof, |proof, row| proof.with(secret::signed_session(row, secret)));
+        }
         let users = tables.take(Table::User)?;
         let owners = Owners::read(&users, &tables.take(Table::Profile)?)?;
         let projects = tables.take(Table::Project)?;
@@ -125,7 +138,8 @@ impl<'a> Healthchecks<'a> {
     /// Gives the places of those that come along by their numbers.
     fn projects(&mut self, rows: &[Row], owners: &Owners, complaints: &mut Vec<Complaint>) -> Result<HashMap<i64, usize>, Refusal> {
         let secret = self.imported.secrets.first().cloned();
-        let mut reader = Projects { options: self.options, owners, secret: secret.as_ref(), taken: BTreeSet::new(), met: HashSet::new() };
+        let (secret, proof) = (secret.as_ref(), self.proof);
+        let mut reader = Projects { options: self.options, owners, secret, proof, taken: BTreeSet::new(), met: HashSet::new() };
         let mut places = HashMap::new();
         for row in rows {
             match reader.project(row, &mut self.tally) {
@@ -137,6 +151,7 @@ impl<'a> Healthchecks<'a> {
                 Err(complaint) => complain(complaints, complaint),
             }
         }
+        self.proof = reader.proof;
         let missed = self.options.projects.iter().find(|chosen| !reader.met.contains(&chosen.old));
         missed.map_or(Ok(places), |chosen| Err(Refusal::Missing(format!("there is no project {:?} in it", chosen.old))))
     }
@@ -149,19 +164,32 @@ impl<'a> Healthchecks<'a> {
                 self.tally.dropped(What::Channels, 1, "of projects that stay behind");
                 continue;
             };
-            match channel::channel(row, &self.options.environment, self.now) {
-                Ok(Made::Channel(channel)) => {
-                    let Some(project) = self.imported.projects.get_mut(place) else { continue };
+            let made = match channel::channel(row, &self.options.environment, self.now) {
+                Ok(made) => made,
+                Err(complaint) => {
+                    complain(complaints, complaint);
+                    continue;
+                }
+            };
+            let Some(project) = self.imported.projects.get_mut(place) else { continue };
+            match made {
+                Made::Channel { channel, changes } => {
                     known.insert(row.id("id")?, (place, known.len(), channel.uuid));
                     self.tally.carried(What::Channels, 1);
-                    self.incomplete.extend(incomplete(project, &channel));
+                    for warning in warnings(&channel) {
+                        self.tally.note(What::Channels, None, warning);
+                    }
+                    let is_incomplete = matches!(channel.settings, ImportedSettings::Incomplete { .. });
+                    self.tally.changed(What::Channels, u64::from(is_incomplete || !changes.is_empty()));
+                    self.channel_rows.come(project, &channel, changes);
                     project.channels.push(channel);
                 }
-                Ok(Made::Dropped(why)) => self.tally.dropped(What::Channels, 1, why),
-                Err(complaint) => complain(complaints, complaint),
+                Made::Dropped { name, uuid, kind, why } => {
+                    self.tally.dropped(What::Channels, 1, why.clone());
+                    self.channel_rows.stay(row.id("id")?, ChannelRow::new(project, uuid, &name, &kind, vec![why]));
+                }
             }
         }
-        self.tally.changed(What::Channels, self.incomplete.len() as u64);
         Ok(known)
     }
 
@@ -189,7 +217,7 @@ impl<'a> Healthchecks<'a> {
                 self.left.insert(id);
                 continue;
             };
-            let check::ReadCheck { mut check, is_changed } = match check::check(row, self.options, self.now) {
+            let check::ReadCheck { mut check, is_changed, notes } = match check::check(row, self.options, self.now) {
                 Ok(read) => read,
                 Err(complaint) => {
                     complain(complaints, complaint);
@@ -200,9 +228,11 @@ impl<'a> Healthchecks<'a> {
             let mut own: Vec<_> = own.map(|(_, order, uuid)| (*order, *uuid)).collect();
             own.sort_unstable();
             own.dedup();
+            self.channel_rows.missed_by(assigned.get(&id).into_iter().flatten(), || check.settings.called(check.uuid));
             check.channels = own.into_iter().map(|(_, uuid)| uuid).collect();
             self.tally.carried(What::Checks, 1);
-            self.tally.changed(What::Checks, u64::from(is_changed || check.badge.is_none()));
+            self.tally.changed(What::Checks, u64::from(is_changed || check.badge.is_none() || !notes.is_empty()));
+            notes.into_iter().for_each(|note| self.tally.note(What::Checks, Some(1), note));
             self.tally.note(What::Checks, Some(u64::from(is_changed)), "with times in the future: they become now");
             self.tally.note(What::Checks, Some(u64::from(check.badge.is_none())), "without a badge: they get a new one");
             self.logs.insert(id, CheckLog::new(check.uuid, check.state.n_pings, project.ping_log_limit));
@@ -235,7 +265,7 @@ impl<'a> Healthchecks<'a> {
         let mut taken = BTreeSet::new();
         for row in rows {
             match project::user(row, &grants, &mut taken, self.now, &mut self.tally) {
-                Ok(user) => self.imported.users.push(user),
+                Ok(user) => self.imported.users.extend(user),
                 Err(complaint) => complain(complaints, complaint),
             }
         }
@@ -247,30 +277,31 @@ impl<'a> Healthchecks<'a> {
         &self.imported
     }
 
-    /// Takes a row of a log; what comes along of it.
-    pub(super) fn log(&mut self, row: &Row) -> Result<Option<Entry>, Complaint> {
-        let id = row.id("owner_id")?;
-        let Some(log) = self.logs.get_mut(&id) else {
+    /// Takes a row of a log; what comes along of it. None is a reason to refuse the rest.
+    pub(super) fn log(&mut self, row: &Row) -> Option<Entry> {
+        let id = row.id("owner_id").ok();
+        let Some(log) = id.and_then(|id| self.logs.get_mut(&id)) else {
             let what = if row.table == Table::Flip { What::Flips } else { What::Pings };
-            let why = if self.left.contains(&id) { "of checks that stay behind" } else { "of checks that are not in it" };
+            let why =
+                if id.is_some_and(|id| self.left.contains(&id)) { "of checks that stay behind" } else { "of checks that are not in it" };
             self.tally.dropped(what, 1, why);
-            return Ok(None);
+            return None;
         };
         let entry = match row.table {
-            Table::Flip => log.flip(row, self.now, &mut self.tally)?.map(|flip| Ok(Entry::Flip(flip, row.id("id")?))).transpose()?,
-            _ => log.ping(row, self.options, self.now, &mut self.tally)?.map(Entry::Ping),
+            Table::Flip => log.flip(row, self.now, &mut self.tally).zip(row.id("id").ok()).map(|(flip, id)| Entry::Flip(flip, id)),
+            _ => log.ping(row, self.options, self.now, &mut self.tally).map(Entry::Ping),
         };
         let at = entry.as_ref().map(|entry| match entry {
             Entry::Ping(ping) => ping.at,
-            Entry::Flip(flip, _) | Entry::NextFlip(flip) => flip.flip.at,
+            Entry::Flip(flip, _) | Entry::NextFlip(flip) => flip.flip.at.min(self.now),
         });
         self.imported.newest = self.imported.newest.max(at);
-        Ok(entry)
+        entry
     }
 
     /// What there is when the logs have been read.
     pub(super) fn end(self, source: &Source) -> (Imported, Report) {
-        let Self { options, now, mut tally, mut imported, logs, incomplete, .. } = self;
+        let Self { options, now, mut tally, mut imported, logs, channel_rows, proof, .. } = self;
         let logs: HashMap<Uuid, CheckLog> = logs.into_values().map(|log| (log.uuid, log)).collect();
         let mut late = Vec::new();
         for project in &mut imported.projects {
@@ -289,8 +320,11 @@ impl<'a> Healthchecks<'a> {
                 }
             }
         }
-        let (serve_flags, advice) = environment::serve(&options.environment);
-        let remarks = Remarks { newest: imported.newest, incomplete, late, serve_flags, advice };
+        badges(&imported, proof, &mut tally);
+        let ServeFlags { flags: serve_flags, mut advice } = environment::serve(&options.environment);
+        advice.splice(..0, proof.advice());
+        let mut remarks = Remarks { newest: imported.newest, late, serve_flags, advice, ..Remarks::default() };
+        channel_rows.end(&imported, &mut remarks);
         (imported, Report::new((source.name(), source.form().name()), tally, remarks))
     }
 }
@@ -308,16 +342,40 @@ fn telling(status: Status, last: Option<LastFlip>, now: Moment) -> Telling {
     }
 }
 
+/// Returns what should be known of the settings of a channel that comes along.
+fn warnings(channel: &ImportedChannel) -> impl Iterator<Item = String> {
+    let warnings = match &channel.settings {
+        ImportedSettings::Whole(settings) => settings.warnings(),
+        ImportedSettings::Incomplete { .. } => Vec::new(),
+    };
+    warnings.into_iter().map(|warning| format!("{:?}: {warning}", channel.name.as_str()))
+}
+
 fn complain(complaints: &mut Vec<Complaint>, complaint: Complaint) {
     if complaints.len() < MOST_COMPLAINTS {
         complaints.push(complaint);
     }
 }
 
-fn incomplete(project: &ImportedProject, channel: &ImportedChannel) -> Option<IncompleteRow> {
-    let ImportedSettings::Incomplete { kind, lacks, .. } = &channel.settings else { return None };
-    let (project, name) = (project.name.as_str().to_owned(), channel.name.as_str().to_owned());
-    Some(IncompleteRow { project, uuid: channel.uuid, name, kind: kind.name, lacks: lacks.to_vec() })
+/// Counts badge URLs. Those of projects and tags need the secret that signed them.
+fn badges(imported: &Imported, proof: Proof, tally: &mut Tally) {
+    for project in &imported.projects {
+        let own = project.checks.iter().filter(|check| check.badge.is_some()).count() as u64;
+        tally.carried(What::Badges, own);
+        let tags: HashSet<&str> = project.checks.iter().flat_map(|check| check.settings.tags.iter()).collect();
+        let signed = 1 + tags.len() as u64;
+        match (project.old_badge, proof) {
+            (None, _) => {
+                let why = "of projects and tags: 404, unless --env-file or --secret-key-file give the SECRET_KEY of the old server";
+                tally.dropped(What::Badges, signed, why);
+            }
+            (Some(_), Proof::Wrong(_)) => {
+                tally.carried(What::Badges, signed);
+                tally.note(What::Badges, Some(signed), "of projects and tags: 404, unless the old server ran with the given SECRET_KEY");
+            }
+            (Some(_), _) => tally.carried(What::Badges, signed),
+        }
+    }
 }
 
 #[cfg(test)]

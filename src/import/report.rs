@@ -1,16 +1,20 @@
 //! What becomes of each thing in a source: counted, with the reasons, for people and for programs.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::domain::imported::ImportedProject;
 use crate::domain::moment::Moment;
 use crate::domain::words::count;
 use crate::engine::command::stage::Lost;
 
 /// Names that a line lists, and reasons that a count has: see [limits](crate::docs::limits).
 const MOST_LISTED: usize = 20;
+/// Names of checks that a line about a channel has.
+const MOST_NAMED: usize = 5;
 
 /// Kinds of things, in the order in which they are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -26,6 +30,7 @@ pub(super) enum What {
     PingKeys,
     Channels,
     Windows,
+    Badges,
 }
 
 impl What {
@@ -41,6 +46,7 @@ impl What {
             Self::PingKeys => "ping keys",
             Self::Channels => "channels",
             Self::Windows => "windows",
+            Self::Badges => "badges",
         }
     }
 }
@@ -117,14 +123,67 @@ impl Tally {
     }
 }
 
-/// A channel that something is missing of.
+/// A channel that something is to be said of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct IncompleteRow {
+pub(super) struct ChannelRow {
     pub(super) project: String,
     pub(super) uuid: Uuid,
     pub(super) name: String,
-    pub(super) kind: &'static str,
+    pub(super) kind: String,
+    /// Names of the checks that it is assigned to.
+    pub(super) checks: Vec<String>,
+    pub(super) remarks: Vec<String>,
+}
+
+impl ChannelRow {
+    pub(super) fn new(project: &ImportedProject, uuid: Uuid, name: &str, kind: &str, remarks: Vec<String>) -> Self {
+        let (project, name) = (project.name.as_str().to_owned(), name.to_owned());
+        Self { project, uuid, name, kind: kind.to_owned(), checks: Vec::new(), remarks }
+    }
+
+    /// Names the channel with its project and its checks.
+    fn named(&self) -> String {
+        let names: Vec<_> = self.checks.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect();
+        let more = self.checks.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let checks = match names.is_empty() {
+            true => "no check".to_owned(),
+            false => format!("{} ({}{more})", count(self.checks.len(), "check"), names.join(", ")),
+        };
+        format!("{} {:?} of project {:?}, for {checks}", self.kind, self.name, self.project)
+    }
+
+    /// A line that names it with its UUID, and one for each remark.
+    fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        let first = format!("  {}: {}", self.named(), self.uuid);
+        std::iter::once(first).chain(self.remarks.iter().map(|remark| format!("    {remark}")))
+    }
+}
+
+/// A channel that something is missing of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct IncompleteRow {
+    #[serde(flatten)]
+    pub(super) channel: ChannelRow,
     pub(super) lacks: Vec<&'static str>,
+}
+
+impl IncompleteRow {
+    fn lines(&self) -> Vec<String> {
+        let sets: String = self.lacks.iter().map(|key| format!(" --set {key}=…")).collect();
+        let Self { channel, .. } = self;
+        let mut lines = vec![format!("  {}: overdue channel set {} --keep{sets}", channel.named(), channel.uuid)];
+        lines.extend(channel.remarks.iter().map(|remark| format!("    {remark}")));
+        lines
+    }
+}
+
+/// A channel that reaches addresses of this machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct LocalRow {
+    #[serde(flatten)]
+    pub(super) channel: ChannelRow,
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 /// A check that is late.
@@ -142,6 +201,14 @@ pub struct Report {
     newest: Option<String>,
     counts: BTreeMap<What, Count>,
     incomplete: Vec<IncompleteRow>,
+    /// Channels whose settings were changed without a loss.
+    converted: Vec<ChannelRow>,
+    /// Channels that stay behind.
+    dropped_channels: Vec<ChannelRow>,
+    /// Channels that need `--outbound-allow`.
+    local: Vec<LocalRow>,
+    /// Channels that run commands here.
+    shell: Vec<ChannelRow>,
     late: Vec<LateRow>,
     /// Flags of `overdue serve` that stand for what the old server was configured with.
     serve_flags: Vec<String>,
@@ -172,6 +239,10 @@ struct SourceRow {
 pub(super) struct Remarks {
     pub(super) newest: Option<Moment>,
     pub(super) incomplete: Vec<IncompleteRow>,
+    pub(super) converted: Vec<ChannelRow>,
+    pub(super) dropped_channels: Vec<ChannelRow>,
+    pub(super) local: Vec<LocalRow>,
+    pub(super) shell: Vec<ChannelRow>,
     pub(super) late: Vec<LateRow>,
     pub(super) serve_flags: Vec<String>,
     pub(super) advice: Vec<String>,
@@ -180,14 +251,27 @@ pub(super) struct Remarks {
 impl Report {
     /// `source`: what it is called, and the word for what it is.
     pub(super) fn new((name, form): (&str, &'static str), tally: Tally, remarks: Remarks) -> Self {
-        let Remarks { newest, incomplete, late, serve_flags, advice } = remarks;
+        let Remarks { newest, incomplete, converted, dropped_channels, local, shell, late, serve_flags, advice } = remarks;
         let source = SourceRow { name: name.to_owned(), form };
         let newest = newest.map(|newest| {
             let mut text = String::new();
             newest.write_seconds(&mut text);
             text
         });
-        Self { source, newest, counts: tally.0, incomplete, late, serve_flags, advice, here: None }
+        Self {
+            source,
+            newest,
+            counts: tally.0,
+            incomplete,
+            converted,
+            dropped_channels,
+            local,
+            shell,
+            late,
+            serve_flags,
+            advice,
+            here: None,
+        }
     }
 
     /// Beside what there is already: it takes the place of so many projects, and what was done in these is lost.
@@ -235,10 +319,26 @@ impl Report {
         if !self.incomplete.is_empty() {
             let channels = count(self.incomplete.len(), "channel");
             lines.push(format!("{channels} without all settings, disabled unless given them here before:"));
-            lines.extend(self.incomplete.iter().map(|channel| {
-                let sets = channel.lacks.iter().map(|key| format!(" --set {key}=…"));
-                format!("  {} {:?}: overdue channel set {} --keep{}", channel.kind, channel.name, channel.uuid, sets.collect::<String>())
-            }));
+            lines.extend(self.incomplete.iter().flat_map(IncompleteRow::lines));
+        }
+        for (what, rows) in [
+            ("not brought", &self.dropped_channels),
+            ("with settings that are written otherwise here", &self.converted),
+            ("running commands here once the server is started with --allow-shell, so read them first", &self.shell),
+        ] {
+            if !rows.is_empty() {
+                lines.push(format!("{what}, {}:", count(rows.len(), "channel")));
+                lines.extend(rows.iter().flat_map(ChannelRow::lines));
+            }
+        }
+        if !self.local.is_empty() {
+            let mut addresses: Vec<_> = self.local.iter().flat_map(|row| row.addresses.iter().copied()).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            let flags: String = addresses.iter().map(|address| format!(" --outbound-allow {address}")).collect();
+            let channels = count(self.local.len(), "channel");
+            lines.push(format!("to addresses of this machine, which imported channels reach only with overdue serve{flags}, {channels}:"));
+            lines.extend(self.local.iter().flat_map(|row| row.channel.lines()));
         }
         if !self.late.is_empty() {
             let names: Vec<_> = self.late.iter().take(MOST_LISTED).map(|check| check.name.as_str()).collect();

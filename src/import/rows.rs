@@ -26,14 +26,16 @@ pub(super) enum Table {
     Channel,
     /// Which channels are assigned to which checks.
     Assignment,
+    /// Of people who are signed in, which the secret of the server has signed.
+    Session,
     Flip,
     Ping,
 }
 
 impl Table {
     /// Those of which everything is kept in memory.
-    pub(super) const OBJECTS: [Self; 7] =
-        [Self::User, Self::Profile, Self::Project, Self::Member, Self::Check, Self::Channel, Self::Assignment];
+    pub(super) const OBJECTS: [Self; 8] =
+        [Self::User, Self::Profile, Self::Project, Self::Member, Self::Check, Self::Channel, Self::Assignment, Self::Session];
 
     /// The logs.
     pub(super) const LOGS: [Self; 2] = [Self::Flip, Self::Ping];
@@ -48,6 +50,7 @@ impl Table {
             Self::Check => "api_check",
             Self::Channel => "api_channel",
             Self::Assignment => "api_channel_checks",
+            Self::Session => "django_session",
             Self::Flip => "api_flip",
             Self::Ping => "api_ping",
         }
@@ -95,6 +98,14 @@ impl Complaint {
     /// The same of something that people call so.
     pub(super) fn of(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The same of a check, with the way out unless it names one.
+    pub(super) fn or_skip(mut self) -> Self {
+        if !self.what.contains("--skip") {
+            self.what += "; change the check there, or leave it behind with --skip";
+        }
+        self
     }
 }
 

@@ -1,8 +1,11 @@
 //! Reads the database file that Healthchecks keeps unless told otherwise, in a copy of it: rolling back what was under way writes.
 
+use std::fs::File;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -16,6 +19,33 @@ const ROWS_AT_ONCE: u64 = 256;
 
 /// Bytes that a row takes at least: its size, its number, a column and its place in the page.
 const LEAST_ROW: usize = 5;
+
+/// How long a change that is being written is waited for.
+const BUSY: Duration = Duration::from_secs(10);
+/// Where a file says that changes lie in a log beside it, and the value that says so (the format's section 1.3.3).
+const VERSION_AT: u64 = 19;
+const WITH_LOG: u8 = 2;
+
+/// Keeps others from changing a database that they have open.
+pub(super) struct ReadLock(#[allow(dead_code, reason = "it is held")] Connection);
+
+impl ReadLock {
+    /// Takes the lock; `None`: that would write beside the file, or cannot be done. It holds until the file is closed by anybody in this
+    /// process, as locks of files do.
+    pub(super) fn take(path: &Path) -> Option<Self> {
+        let mut version = [0];
+        File::open(path).and_then(|file| file.read_exact_at(&mut version, VERSION_AT)).ok()?;
+        if version == [WITH_LOG] {
+            return None;
+        }
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX).ok()?;
+        connection.busy_timeout(BUSY).ok()?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_ROW as i32).ok()?;
+        connection.execute_batch("PRAGMA trusted_schema = OFF; BEGIN").ok()?;
+        connection.query_row("PRAGMA schema_version", [], |_| Ok(())).ok()?;
+        Some(Self(connection))
+    }
+}
 
 /// A database that is read at one moment of its life.
 pub(super) struct Database {

@@ -19,6 +19,8 @@ const TRY: Duration = Duration::from_secs(10);
 /// The pause after the first try that failed. Each is twice the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Characters of an answer that are shown.
+const MOST_SHOWN: usize = 200;
 /// A ping that comes later than this says so, in seconds.
 const LATE_SECS: i64 = 60;
 
@@ -55,13 +57,15 @@ pub(super) enum Outcome {
     Refused(String),
     /// It may later.
     Away(String),
+    /// It may once somebody has changed something. Another try soon is of no use.
+    Broken(String),
 }
 
 impl Delivery {
     async fn once(&self, report: &Report) -> Outcome {
         let outbound = match &self.outbound {
             Ok(outbound) => outbound,
-            Err(why) => return Outcome::Away(why.clone()),
+            Err(why) => return Outcome::Broken(why.clone()),
         };
         let request = HttpRequest {
             method: "POST".into(),
@@ -78,10 +82,11 @@ impl Delivery {
             }
             // Too slow, too early, too many: all of these pass (RFC 9110, 8470, 6585).
             Ok(answer) if (400..500).contains(&answer.status) && ![408, 425, 429].contains(&answer.status) => {
-                Outcome::Refused(format!("the answer was {}", answer.status))
+                Outcome::Refused(refusal(answer.status, &answer.body))
             }
             Ok(answer) => Outcome::Away(format!("the answer was {}", answer.status)),
             Err(error) if error.stage == Stage::Request => Outcome::Refused(error.to_string()),
+            Err(error) if error.lasting => Outcome::Broken(error.to_string()),
             Err(error) => Outcome::Away(error.to_string()),
         }
     }
@@ -164,7 +169,7 @@ impl Delivery {
         };
         match outcome {
             Some(Outcome::Taken { .. }) => Told::Taken,
-            Some(Outcome::Refused(why) | Outcome::Away(why)) => Told::Lost(why),
+            Some(Outcome::Refused(why) | Outcome::Away(why) | Outcome::Broken(why)) => Told::Lost(why),
             None => Told::Lost(format!("no answer came within {} s", self.within.as_secs())),
         }
     }
@@ -200,7 +205,7 @@ impl Delivery {
                     say(&format!("a ping that waited is dropped: {reason}"));
                     Told::Lost(reason)
                 }
-                Outcome::Away(reason) => {
+                Outcome::Away(reason) | Outcome::Broken(reason) => {
                     if is_wanted {
                         *why = Some(reason.clone());
                     }
@@ -227,8 +232,38 @@ impl Delivery {
     }
 }
 
+/// What a server has answered, with the first line of its text: it may say what to do. Pages are left out.
+fn refusal(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let line: String = text.trim_start().lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).take(MOST_SHOWN).collect();
+    let line = line.trim_end();
+    if line.is_empty() || line.starts_with(['<', '{']) {
+        format!("the answer was {status}")
+    } else {
+        format!("the answer was {status}: {line}")
+    }
+}
+
 /// Does something with files elsewhere: a directory that hangs holds up neither the job nor its end. `None`: it panicked.
 async fn blocking<T: Send + 'static>(spool: &Spool, work: impl FnOnce(&Spool) -> T + Send + 'static) -> Option<T> {
     let spool = spool.clone();
     tokio::task::spawn_blocking(move || work(&spool)).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_shows_what_the_server_says() {
+        for (body, shown) in [
+            ("", "the answer was 400"),
+            ("<html>no</html>", "the answer was 400"),
+            ("this address takes https:// URLs only\nmore", "the answer was 400: this address takes https:// URLs only"),
+            ("\u{1b}[31mred", "the answer was 400: [31mred"),
+        ] {
+            assert_eq!(refusal(400, body.as_bytes()), shown);
+        }
+        assert_eq!(refusal(400, "x".repeat(500).as_bytes()).len(), "the answer was 400: ".len() + MOST_SHOWN);
+    }
 }

@@ -3,15 +3,18 @@
 //! A file is named after the moment at which its job ended, so that names are in the order in which to send. It holds the URL on a line and
 //! then the body, and it is there whole or not at all. Files may hold secrets: nobody else can read them.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use uuid::Uuid;
 
 use super::report::{PingUrl, Report};
 use crate::domain::moment::Moment;
+use crate::store::NO_FOLLOW;
 
 /// Pings that wait. When there are more, the oldest are dropped.
 const MOST_FILES: usize = 1_000;
@@ -21,6 +24,9 @@ const MOST_BYTES: u64 = 32 * 1024 * 1024;
 const MOST_OF_ONE: u64 = 11 * 1024 * 1024;
 /// What a file that was not written whole is left for, in seconds.
 const UNFINISHED_SECS: i64 = 3_600;
+
+/// Has opening a pipe not wait for its other end.
+const NO_WAIT: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 const WAITS: &str = "ping";
 const UNFINISHED: &str = "part";
@@ -64,8 +70,29 @@ pub(super) enum Fate {
 
 impl Spool {
     /// A directory that may not be there yet.
-    pub fn new(directory: PathBuf) -> Self {
-        Self(directory)
+    pub fn new(directory: &Path) -> Self {
+        // With a slash at its end, a link would be looked through.
+        Self(directory.components().collect())
+    }
+
+    /// Refuses a directory in which others decide what is sent and where files are made.
+    fn expect_own(&self) -> io::Result<()> {
+        let found = self.0.symlink_metadata()?;
+        if found.is_symlink() {
+            return Err(io::Error::other("it is a link; give the directory that it leads to"));
+        }
+        if !found.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if !is_own(&found) {
+            let reason =
+                format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
+            return Err(io::Error::other(reason));
+        }
+        if found.mode() & 0o022 != 0 {
+            return Err(io::Error::other("others can write to it; run chmod go-w on it"));
+        }
+        Ok(())
     }
 
     /// Where it is.
@@ -84,12 +111,10 @@ impl Spool {
 
     fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<Kept> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        if self.0.metadata()?.mode() & 0o022 != 0 {
-            return Err(io::Error::other("others can write to it; run chmod go-w on it"));
-        }
+        self.expect_own()?;
         let name = Name::new(ended, unique);
         let unfinished = self.path(&name, UNFINISHED);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(&unfinished)?;
         let written = [report.url.as_bytes(), b"\n", &report.body].concat();
         let written = file.write_all(&written).and_then(|()| file.sync_data());
         if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, self.path(&name, WAITS))) {
@@ -108,7 +133,7 @@ impl Spool {
 
     /// Drops what is too much besides the newcomer, and what was never written whole.
     fn make_room(&self, newcomer: &Name, now: Moment) -> io::Result<()> {
-        let length = |name: &Name| self.path(name, WAITS).metadata().map_or(0, |file| file.len());
+        let length = |name: &Name| self.path(name, WAITS).symlink_metadata().map_or(0, |file| file.len());
         let (mut files, mut bytes) = (1, length(newcomer));
         // Set back, the clock makes the newcomer the oldest by its name.
         for name in self.names(WAITS)?.iter().rev().filter(|name| *name != newcomer) {
@@ -130,7 +155,7 @@ impl Spool {
     fn drop_unsent(&self, name: &Name) {
         let path = self.path(name, WAITS);
         // Another run may have sent it or dropped it, so that it is gone.
-        let _ = OpenOptions::new().write(true).truncate(true).open(&path);
+        let _ = open_own(OpenOptions::new().write(true), &path).and_then(|file| file.set_len(0));
         let _ = std::fs::remove_file(path);
     }
 
@@ -151,7 +176,7 @@ impl Spool {
 
     /// What has become of a ping.
     pub(super) fn fate(&self, kept: &Kept) -> Fate {
-        if self.path(&kept.name, WAITS).exists() {
+        if self.path(&kept.name, WAITS).symlink_metadata().is_ok() {
             return Fate::Waits;
         }
         let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
@@ -161,7 +186,7 @@ impl Spool {
     /// The ping of this name; `None` for one that is gone, or that nobody here has written.
     pub(super) fn read(&self, name: &Name) -> Option<Report> {
         let mut bytes = Vec::new();
-        File::open(self.path(name, WAITS)).ok()?.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
+        open_own(OpenOptions::new().read(true), &self.path(name, WAITS)).ok()?.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let body = bytes.split_off(end + 1);
         bytes.truncate(end);
@@ -178,13 +203,26 @@ impl Spool {
 
     /// The right to send what waits, as long as the file lives; `None` if another run has it.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.0.join("lock"))?;
+        self.expect_own()?;
+        let file = open_own(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), &self.0.join("lock"))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+fn is_own(found: &Metadata) -> bool {
+    found.uid() == geteuid().as_raw()
+}
+
+/// Opens a file of this user in the directory: no link, and nothing that somebody else has laid there.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // A pipe would hold up whoever opens it.
+    let file = options.custom_flags(NO_FOLLOW | NO_WAIT).open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() && is_own(&found) { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 #[cfg(test)]
@@ -202,7 +240,7 @@ mod tests {
     #[test]
     fn pings_come_back_whole_and_in_order() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::new(directory.path().join("a/b"));
+        let spool = Spool::new(&directory.path().join("a/b"));
         for (secs, body) in [(9, &b"x"[..]), (10, b"\xff\n\n"), (2, b"")] {
             spool
                 .put(&report("http://a/ping/u/0?rid=1", body), Moment::from_secs(secs), Uuid::from_u128(secs.unsigned_abs().into()))
@@ -221,7 +259,7 @@ mod tests {
     #[test]
     fn no_more_wait_than_there_is_room_for() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::new(directory.path().join("spool"));
+        let spool = Spool::new(&directory.path().join("spool"));
         let name = |number: usize| Name::new(Moment::from_secs(number as i64 * UNFINISHED_SECS), Uuid::nil());
         let put = |number: usize, length: usize| spool.put(&report("http://a/u", &vec![b'x'; length]), name(number).ended(), Uuid::nil());
         put(0, 0).unwrap();
@@ -242,7 +280,7 @@ mod tests {
     #[test]
     fn a_ping_that_was_dropped_is_known_from_one_that_was_sent() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::new(directory.path().join("spool"));
+        let spool = Spool::new(&directory.path().join("spool"));
         let put = |secs: i64| spool.put(&report("http://a/u", &vec![b'x'; 10_000_000]), Moment::from_secs(secs), Uuid::nil()).unwrap();
         let [first, second, third] = [1, 2, 3].map(put);
         spool.remove(&second.name);
@@ -256,7 +294,7 @@ mod tests {
     #[test]
     fn what_could_not_be_kept_leaves_nothing_to_be_sent() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::new(directory.path().join("spool"));
+        let spool = Spool::new(&directory.path().join("spool"));
         let unsynced = |_: &Path| Err(io::Error::from(io::ErrorKind::InvalidInput));
         let refused = spool.put_and_sync(&report("http://a/u", b""), Moment::default(), Uuid::nil(), unsynced);
         assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting().unwrap().is_empty());
@@ -265,7 +303,7 @@ mod tests {
     #[test]
     fn one_run_sends_at_a_time_and_others_may_not_write() {
         let directory = tempfile::tempdir().unwrap();
-        let spool = Spool::new(directory.path().join("spool"));
+        let spool = Spool::new(&directory.path().join("spool"));
         spool.put(&report("http://a/u", b""), Moment::default(), Uuid::nil()).unwrap();
         let held = spool.lock().unwrap();
         assert!(held.is_some() && spool.lock().unwrap().is_none());
@@ -277,5 +315,40 @@ mod tests {
         std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let refused = spool.put(&report("http://a/u", b""), Moment::default(), Uuid::max()).err().unwrap();
         assert!(refused.to_string().contains("others can write"), "{refused}");
+    }
+
+    #[test]
+    fn links_and_what_others_have_laid_there_are_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let (spool, victim) = (Spool::new(&directory.path().join("spool")), directory.path().join("victim"));
+        std::fs::write(&victim, "http://a/ping/u\nsomebody's").unwrap();
+        let put = |spool: &Spool, number| spool.put(&report("http://a/u", b""), Moment::from_secs(number), Uuid::nil());
+        put(&spool, 1).unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(&victim, spool.0.join(name)).unwrap();
+        // An entry that is a link is neither sent nor emptied.
+        link("0-a.ping");
+        assert!(spool.read(&Name("0-a".into())).is_none());
+        spool.drop_unsent(&Name("0-a".into()));
+        assert_eq!((std::fs::read(&victim).unwrap().len(), spool.0.join("0-a.ping").exists()), (26, false));
+        // Nor is a lock made where a link leads.
+        std::fs::remove_file(&victim).unwrap();
+        link("lock");
+        assert!(spool.lock().is_err() && !victim.exists());
+        std::fs::remove_file(spool.0.join("lock")).unwrap();
+        // The directory itself is no link.
+        std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
+        let through = Spool::new(&directory.path().join("link/"));
+        let refused = put(&through, 2).err().unwrap();
+        assert!(refused.to_string().contains("it is a link") && through.lock().is_err(), "{refused}");
+        // What belongs to somebody else: only root can lay it there.
+        let entry = spool.path(&spool.waiting().unwrap()[0], WAITS);
+        if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
+            eprintln!("skipped: this takes root");
+            return;
+        }
+        assert!(spool.read(&spool.waiting().unwrap()[0]).is_none());
+        std::os::unix::fs::chown(&spool.0, Some(65534), None).unwrap();
+        let refused = put(&spool, 3).err().unwrap();
+        assert!(refused.to_string().contains("belongs to user 65534") && spool.lock().is_err(), "{refused}");
     }
 }

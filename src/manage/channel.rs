@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod status;
+
 use super::{ManageError, check, submit};
 use crate::domain::channel::{ChannelSettings, Class, GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
+use crate::domain::words::count;
 use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
+use crate::engine::state::State;
 use crate::engine::{Handle, Tried};
+pub use status::{ChannelStatus, unnotified};
 
 /// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
 pub const TEST_TIME: Duration = Duration::from_secs(75);
@@ -49,12 +54,25 @@ pub async fn set(
     submit(handle, Command::SetChannel { channel, name, settings, maker: Maker::Operator }).await.map(drop)
 }
 
-/// Removes a channel, from all checks too.
+/// Removes a channel, from all checks and groups too.
 ///
 /// # Errors
 /// When it is gone, or the writer does not answer.
 pub async fn delete(handle: &Handle, channel: ChannelId) -> Result<(), ManageError> {
     submit(handle, Command::DeleteChannel(channel)).await.map(drop)
+}
+
+/// Sentences about the groups that lose a channel if it is deleted.
+pub fn warnings_of_deletion(state: &State, channel: &Channel) -> Vec<String> {
+    let warning = |group: &Arc<Channel>| {
+        let left = state.members_of(group).filter(|member| member.id != channel.id).count();
+        let name = Some(group.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("without a name");
+        match left {
+            0 => format!("the group {name:?} has no channel then, and notifies nobody"),
+            left => format!("the group {name:?} loses it and has {} left", count(left, "channel")),
+        }
+    };
+    state.groups_of(channel).map(warning).collect()
 }
 
 /// Sends a test to a channel and waits for what comes of it, little more than a minute at most; `up`: what is sent when a check is up
@@ -67,7 +85,7 @@ pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried,
         return Err(ManageError::Group);
     }
     let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
-    let is_gone = || handle.state().channel(channel.id).is_none();
+    let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
     // Whoever sends lets go of what cannot be sent any more.
     tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
 }
@@ -155,9 +173,12 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
 
 /// The channels of a project or of all, each with its project; projects and channels oldest first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Channel>)> {
-    let state = handle.state();
-    let projects = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
-    projects
-        .flat_map(|project_state| project_state.channels.values().map(|channel| (Arc::clone(&project_state.project), Arc::clone(channel))))
-        .collect()
+    handle.with_state(|state| {
+        let projects = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
+        projects
+            .flat_map(|project_state| {
+                project_state.channels.values().map(|channel| (Arc::clone(&project_state.project), Arc::clone(channel)))
+            })
+            .collect()
+    })
 }

@@ -102,16 +102,19 @@ pub async fn delete(handle: &Handle, check: CheckId) -> Result<(), ManageError> 
 /// When there is no such check, or several have the slug or the name.
 pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result<Check, ManageError> {
     let within = |check: &Check| project.is_none_or(|project| check.project == project);
-    if let Some(check) = hyphenated_uuid(wanted).and_then(|uuid| handle.state().check_by_uuid(uuid).filter(|check| within(check)).cloned())
+    if let Some(check) =
+        hyphenated_uuid(wanted).and_then(|uuid| handle.with_state(|state| state.check_by_uuid(uuid).filter(|check| within(check)).cloned()))
     {
         return Ok(check);
     }
     let projects = projects(handle, project);
     let mut found = Vec::new();
-    if let Some(slug) = Slug::parse(wanted).ok().filter(|slug| !slug.is_empty()) {
-        let state = handle.state();
-        let ids = projects.iter().flat_map(|project| state.checks_by_slug(project.id, &slug));
-        found.extend(ids.filter_map(|id| state.check(*id)).cloned());
+    if !wanted.is_empty() {
+        let slug = Slug::stored(wanted);
+        handle.with_state(|state| {
+            let ids = projects.iter().flat_map(|project| state.checks_by_slug(project.id, &slug));
+            found.extend(ids.filter_map(|id| state.check(*id)).cloned());
+        });
     }
     if found.is_empty() {
         for project in &projects {
@@ -132,28 +135,29 @@ pub fn find(handle: &Handle, project: Option<ProjectId>, wanted: &str) -> Result
 /// So many checks at most of a project or of all, from behind `after` on: projects and checks oldest first. Also the place to go on
 /// from, if there may be more.
 pub fn page(handle: &Handle, project: Option<ProjectId>, after: Option<Place>, most: usize) -> (Vec<Found>, Option<Place>) {
-    let state = handle.state();
-    let mut page = Vec::new();
-    for project_state in state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project)) {
-        let id = project_state.project.id;
-        let older = match after {
-            Some(Place(before, _)) if id < before => continue,
-            Some(Place(same, check)) if id == same => Some(check),
-            _ => None,
-        };
-        let room = most - page.len();
-        page.extend(state.checks_after(id, older).take(room).map(|check| with_channels(project_state, check.clone())));
-        if page.len() == most {
-            break;
+    handle.with_state(|state| {
+        let mut page = Vec::new();
+        for project_state in state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project)) {
+            let id = project_state.project.id;
+            let older = match after {
+                Some(Place(before, _)) if id < before => continue,
+                Some(Place(same, check)) if id == same => Some(check),
+                _ => None,
+            };
+            let room = most - page.len();
+            page.extend(state.checks_after(id, older).take(room).map(|check| with_channels(project_state, check.clone())));
+            if page.len() == most {
+                break;
+            }
         }
-    }
-    let last = page.last().filter(|_| page.len() == most).map(|found| Place(found.check.project, found.check.id));
-    (page, last)
+        let last = page.last().filter(|_| page.len() == most).map(|found| Place(found.check.project, found.check.id));
+        (page, last)
+    })
 }
 
 /// A check with what belongs to it; `None` when its project is gone.
 pub fn found(handle: &Handle, check: Check) -> Option<Found> {
-    Some(with_channels(handle.state().project(check.project)?, check))
+    handle.with_state(|state| Some(with_channels(state.project(check.project)?, check)))
 }
 
 fn with_channels(project_state: &ProjectState, check: Check) -> Found {
@@ -178,7 +182,8 @@ pub async fn flips(handle: &Handle, check: Check) -> Result<Vec<Flip>, ManageErr
 }
 
 fn projects(handle: &Handle, project: Option<ProjectId>) -> Vec<Arc<Project>> {
-    let state = handle.state();
-    let projects = state.projects().map(|project_state| &project_state.project);
-    projects.filter(|one| project.is_none_or(|project| one.id == project)).cloned().collect()
+    handle.with_state(|state| {
+        let projects = state.projects().map(|project_state| &project_state.project);
+        projects.filter(|one| project.is_none_or(|project| one.id == project)).cloned().collect()
+    })
 }

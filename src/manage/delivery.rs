@@ -30,9 +30,10 @@ pub struct Wanted {
 impl Wanted {
     fn fits(&self, handle: &Handle, delivery: &Delivery) -> bool {
         let of_project = |project| {
-            let state = handle.state();
-            let channel = state.channel(delivery.channel).is_some_and(|channel| channel.project == project);
-            channel || state.check(delivery.check).is_some_and(|check| check.project == project)
+            handle.with_state(|state| {
+                let channel = state.channel(delivery.channel).is_some_and(|channel| channel.project == project);
+                channel || state.check(delivery.check).is_some_and(|check| check.project == project)
+            })
         };
         self.channel.is_none_or(|channel| delivery.channel == channel)
             && self.check.is_none_or(|check| delivery.check == check)

@@ -123,7 +123,12 @@ impl fmt::Display for ManageError {
             Self::Window(error) => error.fmt(f),
             Self::NoCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),
             Self::AmbiguousCheck { wanted, uuids } => {
-                write!(f, "{} checks are called {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+                write!(
+                    f,
+                    "{} checks are called {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    uuids.len(),
+                    few(uuids)
+                )
             }
             Self::Refused(Refusal::CheckLimit) => {
                 f.write_str("the project has as many checks as it may; `project set --check-limit` changes that")

@@ -92,9 +92,10 @@ pub enum Listed {
 
 /// Imports under way, then projects on trial, the oldest first.
 pub fn list(handle: &Handle) -> Vec<Listed> {
-    let state = handle.state();
-    let staged = state.stagings.iter().map(|(import, staging)| Listed::Staged(import, staging.begun, staging.counts.checks));
-    let held = state.projects().filter(|project_state| project_state.project.is_held());
-    let trials = held.map(|held| Listed::Trial(held.project.name.as_str().into(), held.checks.len() as u64));
-    staged.chain(trials).collect()
+    handle.with_state(|state| {
+        let staged = state.stagings.iter().map(|(import, staging)| Listed::Staged(import, staging.begun, staging.counts.checks));
+        let held = state.projects().filter(|project_state| project_state.project.is_held());
+        let trials = held.map(|held| Listed::Trial(held.project.name.as_str().into(), held.checks.len() as u64));
+        staged.chain(trials).collect()
+    })
 }

@@ -42,7 +42,7 @@ fn draw(random: &Random, access: Access) -> Option<(Secret, String)> {
 /// # Errors
 /// When there is no such key, or the writer does not answer.
 pub async fn revoke(handle: &Handle, id: u64) -> Result<(), ManageError> {
-    let known = handle.state().key(KeyId(id)).is_some();
+    let known = handle.with_state(|state| state.key(KeyId(id)).is_some());
     if !known {
         return Err(ManageError::NoKey(id));
     }
@@ -51,7 +51,8 @@ pub async fn revoke(handle: &Handle, id: u64) -> Result<(), ManageError> {
 
 /// The keys of a project or of all, each with its project, oldest first.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Key>)> {
-    let state = handle.state();
-    let keys = state.keys().filter(|key| project.is_none_or(|project| key.project == project));
-    keys.filter_map(|key| Some((Arc::clone(&state.project(key.project)?.project), Arc::clone(key)))).collect()
+    handle.with_state(|state| {
+        let keys = state.keys().filter(|key| project.is_none_or(|project| key.project == project));
+        keys.filter_map(|key| Some((Arc::clone(&state.project(key.project)?.project), Arc::clone(key)))).collect()
+    })
 }

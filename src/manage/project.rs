@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::{ManageError, submit};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::{Project, ProjectName};
@@ -48,7 +50,12 @@ pub async fn create(
 /// When another has the new name, it is gone, or the writer does not answer.
 pub async fn set(handle: &Handle, project: ProjectId, changes: Changes) -> Result<(), ManageError> {
     let Changes { name, check_limit, ping_log_limit } = changes;
-    submit(handle, Command::SetProject { project, name, check_limit, ping_log_limit }).await.map(drop)
+    let before = handle.with_state(|state| state.project(project).map(|found| Arc::clone(&found.project)));
+    submit(handle, Command::SetProject { project, name: name.clone(), check_limit, ping_log_limit }).await?;
+    if let Some((before, now)) = before.zip(name).filter(|(before, now)| before.name != *now) {
+        tracing::info!(before = before.name.as_str(), now = now.as_str(), "a project was renamed");
+    }
+    Ok(())
 }
 
 /// Removes a project with all that belongs to it.
@@ -59,20 +66,23 @@ pub async fn delete(handle: &Handle, project: ProjectId) -> Result<(), ManageErr
     submit(handle, Command::DeleteProject(project)).await.map(drop)
 }
 
-/// The project of this name or, if there is none, of this UUID.
+/// The project of this UUID or, if there is none, of this name: a name in the form of a UUID hides no project.
 ///
 /// # Errors
 /// When there is no such project.
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, ManageError> {
-    let state = handle.state();
-    let projects = || state.projects().map(|project_state| &project_state.project);
-    let by_name = projects().find(|project| project.name.as_str() == wanted);
-    let found = by_name.or_else(|| projects().find(|project| project.uuid.to_string() == wanted)).cloned();
-    let names = || projects().map(|project| project.name.as_str().into()).collect();
-    found.ok_or_else(|| ManageError::NoProject { wanted: wanted.into(), names: names() })
+    handle.with_state(|state| {
+        let projects = || state.projects().map(|project_state| &project_state.project);
+        let by_uuid = wanted.parse::<Uuid>().ok().and_then(|uuid| projects().find(|project| project.uuid == uuid));
+        let found = by_uuid.or_else(|| projects().find(|project| project.name.as_str() == wanted)).cloned();
+        let names = || projects().map(|project| project.name.as_str().into()).collect();
+        found.ok_or_else(|| ManageError::NoProject { wanted: wanted.into(), names: names() })
+    })
 }
 
 /// Every project with the number of its checks, oldest first.
 pub fn list(handle: &Handle) -> Vec<(Arc<Project>, usize)> {
-    handle.state().projects().map(|project_state| (Arc::clone(&project_state.project), project_state.checks.len())).collect()
+    handle.with_state(|state| {
+        state.projects().map(|project_state| (Arc::clone(&project_state.project), project_state.checks.len())).collect()
+    })
 }

@@ -65,14 +65,14 @@ fn refused<T>(result: Result<T, ManageError>) -> String {
 }
 
 #[test]
-fn projects_are_found_by_name_before_uuid() {
+fn projects_are_found_by_uuid_before_name() {
     let service = Service::new();
     let (handle, none) = (&service.handle, refused(project::find(&service.handle, "one")));
     assert_eq!(none, r#"there is no project "one", nor any other; `project create` makes one"#);
     let one = service.project("one");
     let uuid = one.uuid.to_string();
     let named_like_it = service.project(&uuid);
-    for (wanted, found) in [("one", &one), (&uuid, &named_like_it), (&named_like_it.uuid.to_string(), &named_like_it)] {
+    for (wanted, found) in [("one", &one), (&uuid, &one), (&named_like_it.uuid.to_string(), &named_like_it)] {
         assert_eq!(project::find(handle, wanted).unwrap().id, found.id, "{wanted}");
     }
     assert_eq!(refused(project::find(handle, "x")), format!(r#"there is no project "x"; there are: one, {uuid}"#));
@@ -119,9 +119,9 @@ fn keys_are_told_once_and_stored_hashed() {
     let create = |project: &Project, access| service.run(key::create(handle, project.id, access, KeyLabel::default())).unwrap().1;
     let (write, read, ping) = (create(&one, Access::ReadWrite), create(&one, Access::ReadOnly), create(&two, Access::Ping));
     assert_eq!((write.len(), read.len(), ping.len()), (32, 32, 22));
-    let access = |key: &str| handle.state().key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access());
+    let access = |key: &str| handle.with_state(|state| state.key_by_hash(&KeyHash::of(key.as_bytes())).map(|key| key.secret.access()));
     assert_eq!((access(&write), access(&read), access(&ping)), (Some(Access::ReadWrite), Some(Access::ReadOnly), None));
-    assert_eq!(handle.state().project_by_ping_key(&PingKey::parse(&ping).unwrap()), Some(two.id));
+    assert_eq!(handle.with_state(|state| state.project_by_ping_key(&PingKey::parse(&ping).unwrap())), Some(two.id));
 
     let list = |project: Option<&Project>| {
         let keys = key::list(handle, project.map(|project| project.id));

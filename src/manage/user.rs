@@ -54,16 +54,17 @@ impl MadeLink {
     }
 }
 
-/// The user of this name, or else of this UUID.
+/// The user of this UUID, or else of this name: a name in the form of a UUID hides nobody.
 ///
 /// # Errors
 /// When there is no such user.
 pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<User>, ManageError> {
-    let state = handle.state();
-    let by_name = UserName::parse(wanted).ok().and_then(|name| state.users.by_name(&name));
-    let found = by_name.or_else(|| state.users.by_uuid(wanted.parse().ok()?)).cloned();
-    let names = || state.users.iter().map(|user| user.name.as_str().into()).collect();
-    found.ok_or_else(|| ManageError::NoUser { wanted: wanted.into(), names: names() })
+    handle.with_state(|state| {
+        let by_uuid = wanted.parse().ok().and_then(|uuid| state.users.by_uuid(uuid));
+        let found = by_uuid.or_else(|| state.users.by_name(&UserName::parse(wanted).ok()?)).cloned();
+        let names = || state.users.iter().map(|user| user.name.as_str().into()).collect();
+        found.ok_or_else(|| ManageError::NoUser { wanted: wanted.into(), names: names() })
+    })
 }
 
 /// Makes a user. Without a password it gets one by a [link](link()).
@@ -80,7 +81,12 @@ pub async fn create(handle: &Handle, name: UserName, password: Option<PasswordHa
 /// # Errors
 /// When another has the new name, no owner would be left, a project of the grant or the user is gone, or the writer does not answer.
 pub async fn set(handle: &Handle, user: UserId, changes: UserChanges, by: Option<SessionId>) -> Result<Box<User>, ManageError> {
-    changed(handle, UserCommand::Set { user, changes, by }).await
+    let before = handle.with_state(|state| state.users.get(user).map(|user| user.name.clone()));
+    let user = changed(handle, UserCommand::Set { user, changes, by }).await?;
+    if let Some(before) = before.filter(|before| *before != user.name) {
+        tracing::info!(before = before.as_str(), now = user.name.as_str(), "a user was renamed");
+    }
+    Ok(user)
 }
 
 /// Removes a user.
@@ -116,7 +122,7 @@ pub async fn sign_out(handle: &Handle, user: UserId, which: Closing) -> Result<(
 
 /// Every user, oldest first.
 pub fn list(handle: &Handle) -> Vec<Arc<User>> {
-    handle.state().users.iter().cloned().collect()
+    handle.with_state(|state| state.users.iter().cloned().collect())
 }
 
 async fn changed(handle: &Handle, asked: UserCommand) -> Result<Box<User>, ManageError> {

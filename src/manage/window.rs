@@ -38,11 +38,13 @@ pub async fn delete(handle: &Handle, window: &Window) -> Result<(), ManageError>
 
 /// The windows of a project or of all, oldest first, with their projects.
 pub fn list(handle: &Handle, project: Option<ProjectId>) -> Vec<(Arc<Project>, Arc<Window>)> {
-    let state = handle.state();
-    let wanted = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
-    let windows = wanted
-        .flat_map(|project_state| project_state.windows.values().map(|window| (Arc::clone(&project_state.project), Arc::clone(window))));
-    windows.collect()
+    handle.with_state(|state| {
+        let wanted = state.projects().filter(|project_state| project.is_none_or(|project| project_state.project.id == project));
+        let windows = wanted.flat_map(|project_state| {
+            project_state.windows.values().map(|window| (Arc::clone(&project_state.project), Arc::clone(window)))
+        });
+        windows.collect()
+    })
 }
 
 /// The one window of this UUID or name, in one project or in all.

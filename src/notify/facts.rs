@@ -1,21 +1,23 @@
 //! What there is to say about what is told, gathered when it is sent: nothing that is no longer true is told.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::plan::{Item, Job};
 use super::sending::MessageSender;
-use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, News, PingFacts};
+use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, MailText, News, PingFacts};
 use crate::channel::words;
 use crate::domain::alert::{Event, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::flip::{Cause, Flip};
-use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::outcomes::RunOutcome;
-use crate::domain::ping::{Kind, Ping};
-use crate::domain::project::Channel;
+use crate::domain::ping::{Kind, Ping, Scheme};
+use crate::domain::project::{Channel, PingKey, Secret};
 use crate::domain::status::Status;
 use crate::engine::state::State;
+use crate::mail::Searchable;
 
 /// Pings that are looked at for the last success and the start of a run.
 const LOOKED_AT: u64 = 30;
@@ -46,6 +48,7 @@ impl MessageSender {
             Brief {
                 name: words::name(&check.settings),
                 project: self.project_name(check.project),
+                project_uuid: self.project_uuid(check.project),
                 since: check.state.changed,
                 cause: flip.map_or(Cause::Unknown, |flip| flip.cause),
                 last_success: self.last_success(check, place < MOST_LOOKED_UP),
@@ -56,14 +59,25 @@ impl MessageSender {
 
     /// The checks of which this channel was told, itself or as a member of a group, that they are down.
     pub(super) fn told_down(&self, channel: &Channel) -> Vec<Check> {
-        let hearing = self.handle.state().hearing(channel);
         let mut down = Vec::new();
+        self.each_told_of(channel, |check| down.push(check.clone()));
+        down
+    }
+
+    /// The numbers of these checks.
+    pub(super) fn told_down_ids(&self, channel: &Channel) -> Vec<CheckId> {
+        let mut down = Vec::new();
+        self.each_told_of(channel, |check| down.push(check.id));
+        down
+    }
+
+    fn each_told_of(&self, channel: &Channel, mut look: impl FnMut(&Check)) {
+        let hearing = self.handle.with_state(|state| state.hearing(channel));
         self.each_told(channel.project, |check| {
             if hearing.is_of(check) {
-                down.push(check.clone());
+                look(check);
             }
         });
-        down
     }
 
     /// Looks at the checks of a project of which somebody was told that they are down, oldest first. One on trial tells nobody again.
@@ -74,21 +88,26 @@ impl MessageSender {
                 .filter(|found| !found.project.is_held())
                 .map(|found| found.told_down().iter().copied().collect::<Vec<_>>())
         };
-        for some in told(&self.handle.state()).unwrap_or_default().chunks(LOOKED_AT_ONCE) {
-            // The lock is held for a few at a time.
-            let state = self.handle.state();
-            some.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.telling.is_told()).for_each(&mut look);
+        let told = self.handle.with_state(told).unwrap_or_default();
+        // The lock is held for a few at a time.
+        for some in told.chunks(LOOKED_AT_ONCE) {
+            self.handle.with_state(|state| {
+                some.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.telling.is_told()).for_each(&mut look);
+            });
         }
     }
 
     fn one(&self, channel: &Channel, item: &Item) -> Facts {
-        let Item { row, untold, skipped, since, up_since } = item;
-        let flip = self.flip(row.flip).unwrap_or_else(|| unknown(row));
-        let check = self.handle.state().check(row.check).cloned();
+        let Item { row, untold, skipped, since, up_since, delay } = item;
+        // What cannot be read is told without.
+        let logged = self.handle.flip(row.flip).ok().flatten();
+        let flip = logged.map_or_else(|| unknown(row), |logged| logged.flip);
+        let check = self.handle.with_state(|state| state.check(row.check).cloned());
         let also = Also {
+            delay: *delay,
             up_since: *up_since,
             changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
-            away: if row.away { self.away(row) } else { None },
+            away: if row.away { self.away(check.as_ref(), row) } else { None },
             window: check.as_ref().and_then(|check| self.window(check, row)),
         };
         let news = match row.event {
@@ -107,7 +126,7 @@ impl MessageSender {
             _ => News::Down { flip, also },
         };
         let facts = match (&check, &row.gone) {
-            (Some(check), _) => self.check(channel, check, flip.at),
+            (Some(check), _) => self.check(channel, check, flip.at, logged.map(|logged| logged.arrival)),
             (None, Some(gone)) => CheckFacts::gone(&gone.name, gone.unique_key, &self.project_name(channel.project)),
             (None, None) => CheckFacts::example(&self.project_name(channel.project)),
         };
@@ -128,29 +147,45 @@ impl MessageSender {
         self.handle.flip(number).ok().flatten().map(|logged| logged.flip)
     }
 
-    /// The time without pings in which the one of this check may have been lost.
-    fn away(&self, row: &OutboxRow) -> Option<(Moment, Moment)> {
-        let state = self.handle.state();
-        let away = state.away.iter().rev().find(|away| away.from <= row.at)?;
-        Some((away.from, away.to))
+    /// The time without pings in which the one of this check may have been lost: its own, or that before an import of its project.
+    fn away(&self, check: Option<&Check>, row: &OutboxRow) -> Option<(Moment, Moment)> {
+        let check = check?;
+        let expected = row.at.plus_secs(-check.settings.grace.get());
+        self.handle.with_state(|state| {
+            let of_project = state.project(check.project).and_then(|found| found.project.import.as_ref()?.away);
+            let all = || of_project.iter().chain(state.away.iter().rev());
+            // With another grace than the one of then, the latest that had begun.
+            let touching = all().find(|away| away.touches(expected, row.at));
+            touching.or_else(|| all().find(|away| away.from <= row.at)).map(|away| (away.from, away.to))
+        })
     }
 
     /// The maintenance window in which a check went down, as far as that is still known.
     fn window(&self, check: &Check, row: &OutboxRow) -> Option<String> {
-        let state = self.handle.state();
-        let mut windows = state.project(check.project)?.windows.values();
-        let held =
-            windows.find(|window| window.is_about(&check.settings.tags) && window.open_until(row.at).is_some_and(|to| to <= row.queued));
-        held.filter(|_| row.event == Event::Down).map(|window| window.name.as_str().to_owned())
+        self.handle.with_state(|state| {
+            let mut windows = state.project(check.project)?.windows.values();
+            let held = windows
+                .find(|window| window.is_about(&check.settings.tags) && window.open_until(row.at).is_some_and(|to| to <= row.queued));
+            held.filter(|_| row.event == Event::Down).map(|window| window.name.as_str().to_owned())
+        })
+    }
+
+    fn project_uuid(&self, project: ProjectId) -> Option<uuid::Uuid> {
+        self.handle.with_state(|state| state.project(project).map(|project_state| project_state.project.uuid))
     }
 
     fn project_name(&self, project: ProjectId) -> String {
-        self.handle.state().project(project).map_or_else(String::new, |project_state| project_state.project.name.as_str().into())
+        self.handle
+            .with_state(|state| state.project(project).map_or_else(String::new, |project_state| project_state.project.name.as_str().into()))
     }
 
-    /// A check as it was when it flipped at `at`, as far as its log is kept.
-    fn check(&self, channel: &Channel, check: &Check, at: Moment) -> CheckFacts {
-        let pings = self.handle.last_pings(check, LOOKED_AT).unwrap_or_default();
+    /// A check as it was when it flipped at `at`, during the ping at a place of the log, as far as the log is kept.
+    fn check(&self, channel: &Channel, check: &Check, at: Moment, place: Option<Arrival>) -> CheckFacts {
+        let caused = place.filter(|place| *place != Arrival(0));
+        let pings = match caused.map(|place| self.handle.pings_before(check, place, LOOKED_AT)) {
+            Some(Ok(pings)) if !pings.is_empty() => pings,
+            _ => self.handle.last_pings(check, LOOKED_AT).unwrap_or_default(),
+        };
         let before = || pings.iter().filter(|ping| ping.at <= at);
         let (others, others_down) = self.others_down(check);
         CheckFacts {
@@ -164,6 +199,7 @@ impl MessageSender {
             last_success: before().find(|ping| ping.kind == Kind::Success).map(|ping| ping.at),
             others_down,
             others,
+            ping_keys: self.ping_keys(check.project),
             json: alert::wants_json(&channel.settings).then(|| (self.show)(check)),
         }
     }
@@ -172,6 +208,8 @@ impl MessageSender {
         let started = pings.iter().find(|other| other.n < ping.n && other.kind == Kind::Start && other.rid == ping.rid);
         let is_end = matches!(ping.kind, Kind::Success | Kind::Fail);
         let mut body = self.handle.body(check, ping.n).ok().flatten().unwrap_or_default();
+        // The header fields that say how to read it are at its beginning.
+        let mail = (ping.origin.scheme == Scheme::Email).then(|| Searchable::of(body.get(..BODY_BYTES).unwrap_or(&body)));
         body.drain(..body.len().saturating_sub(BODY_BYTES));
         PingFacts {
             at: ping.at,
@@ -181,7 +219,16 @@ impl MessageSender {
             from: ping.origin.remote_addr,
             took: started.filter(|_| is_end).map(|start| ping.at.micros_since(start.at)).filter(|micros| *micros >= 0),
             body,
+            mail: mail.map(|Searchable { subject, text }| MailText { subject, text }),
         }
+    }
+
+    /// The ping keys of a project.
+    fn ping_keys(&self, project: ProjectId) -> Vec<PingKey> {
+        self.handle.with_state(|state| {
+            let keys = state.keys().filter(|key| key.project == project);
+            keys.filter_map(|key| if let Secret::Ping(key) = &key.secret { Some(key.clone()) } else { None }).collect()
+        })
     }
 
     /// How many other checks of the project are down, and the names of some.
@@ -220,7 +267,9 @@ impl MessageSender {
             if item.row.event == Event::Up { up.push(brief) } else { down.push(brief) }
         }
         let is_away = up.is_empty() && items.iter().all(|item| item.row.away);
-        match items.first().filter(|_| is_away).and_then(|item| self.away(&item.row)) {
+        let first = items.first().filter(|_| is_away).map(|item| &item.row);
+        let of = |row: &OutboxRow| self.handle.with_state(|state| state.check(row.check).cloned());
+        match first.and_then(|row| self.away(of(row).as_ref(), row)) {
             Some((from, until)) => Facts::Away { from, until, checks: down },
             None => Facts::Digest { down, up },
         }
@@ -229,7 +278,7 @@ impl MessageSender {
     fn brief(&self, item: &Item, look_up: bool) -> Brief {
         let row = &item.row;
         let flip = if look_up { self.flip(row.flip) } else { None }.unwrap_or_else(|| unknown(row));
-        let check = self.handle.state().check(row.check).cloned();
+        let check = self.handle.with_state(|state| state.check(row.check).cloned());
         let name = match (&check, &row.gone) {
             (Some(check), _) => words::name(&check.settings),
             (None, Some(gone)) => gone.name.to_string(),
@@ -238,6 +287,7 @@ impl MessageSender {
         Brief {
             name,
             project: check.as_ref().map_or_else(String::new, |check| self.project_name(check.project)),
+            project_uuid: check.as_ref().and_then(|check| self.project_uuid(check.project)),
             since: flip.at,
             cause: flip.cause,
             last_success: check.as_ref().and_then(|check| self.last_success(check, look_up)),
@@ -251,9 +301,9 @@ fn unknown(row: &OutboxRow) -> Flip {
     Flip { at: row.at, from, to, cause: Cause::Unknown }
 }
 
-/// Which checks of a project are down, remembered for a moment: ten thousand messages in a row would count ten thousand checks each.
+/// Which checks of projects are down, remembered for a moment: ten thousand messages in a row would count ten thousand checks each.
 #[derive(Default)]
-pub(super) struct OthersDown(Option<(ProjectId, std::time::Duration, Arc<[Down]>)>);
+pub(super) struct OthersDown(HashMap<ProjectId, (std::time::Duration, Arc<[Down]>)>);
 
 /// A check that is down.
 type Down = (CheckId, Arc<crate::domain::check::Settings>);
@@ -261,9 +311,7 @@ type Down = (CheckId, Arc<crate::domain::check::Settings>);
 impl OthersDown {
     fn get(&mut self, project: ProjectId, now: std::time::Duration, count: impl FnOnce() -> Arc<[Down]>) -> Arc<[Down]> {
         const FRESH: std::time::Duration = std::time::Duration::from_millis(500);
-        match &self.0 {
-            Some((known, at, down)) if *known == project && now.saturating_sub(*at) < FRESH => Arc::clone(down),
-            _ => Arc::clone(&self.0.insert((project, now, count())).2),
-        }
+        self.0.retain(|_, (at, _)| now.saturating_sub(*at) < FRESH);
+        Arc::clone(&self.0.entry(project).or_insert_with(|| (now, count())).1)
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::plan::{Now, Plan};
+use super::plan::{Now, Plan, USED_UP};
 use super::rules::Rules;
 use super::sending::{MessageSender, first_attempt};
 use crate::channel::Attempt;
 use crate::channel::alert::Facts;
 use crate::domain::alert::Event;
 use crate::domain::ids::{ChannelId, ProjectId};
-use crate::domain::moment::MICROS;
+use crate::domain::moment::{MICROS, Moment};
 use crate::domain::project::Channel;
 
 /// How often it is looked whether there is trouble.
@@ -42,6 +42,8 @@ enum Trouble {
     /// Alerts of a project are given up, since too much of it waits.
     Full(ProjectId),
     Unwritable,
+    /// No backup could be made.
+    NoBackup,
 }
 
 /// What has been told, and what is still to be.
@@ -50,6 +52,8 @@ pub(super) struct Notices {
     told: BTreeSet<Trouble>,
     looked: Option<Duration>,
     unwritable_since: Option<Duration>,
+    /// Since which uptime in microseconds each channel fails, and what the state says of when that began.
+    failing: BTreeMap<ChannelId, (Moment, i64)>,
     waiting: Vec<Waiting>,
     under_way: JoinSet<Tried>,
 }
@@ -89,12 +93,12 @@ impl Notices {
             }
         }
         let is_left = |waiting: &Waiting| waiting.tries < TRIES || waiting.next > now.uptime;
-        self.waiting.retain(|waiting| is_left(waiting) && sender.handle.state().is_sendable(waiting.channel));
+        self.waiting.retain(|waiting| is_left(waiting) && sender.handle.with_state(|state| state.is_sendable(waiting.channel)));
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.next <= now.uptime) {
             if self.under_way.len() >= MOST_AT_ONCE {
                 break;
             }
-            let Some(channel) = sender.handle.state().channel(waiting.channel).cloned() else { continue };
+            let Some(channel) = sender.handle.with_state(|state| state.channel(waiting.channel).cloned()) else { continue };
             if !plan.may_notify(&channel, &Rules::of(&channel, &sender.zone, now.wall), now) {
                 continue;
             }
@@ -107,16 +111,17 @@ impl Notices {
         }
     }
 
-    /// Notes what is to be told. What a start finds is no news.
+    /// Notes what is to be told. What a start finds is no news, but for backups: whether they can be made shows after a start only.
     fn look(&mut self, sender: &MessageSender, now: Now) {
         if self.looked.is_some_and(|looked| now.uptime < looked + LOOK) {
             return;
         }
         let is_first = self.looked.replace(now.uptime).is_none();
         self.unwritable_since = if sender.handle.is_writable() { None } else { self.unwritable_since.or(Some(now.uptime)) };
+        self.note_failing(sender, now);
         let troubles = self.troubles(sender, now);
         for (trouble, words) in &troubles {
-            if self.told.insert(*trouble) && !is_first {
+            if self.told.insert(*trouble) && (!is_first || *trouble == Trouble::NoBackup) {
                 self.note(sender, *trouble, words, false, now);
             }
         }
@@ -125,10 +130,24 @@ impl Notices {
             self.told.remove(&trouble);
             // What nobody was told yet is over.
             self.waiting.retain(|waiting| waiting.trouble != trouble);
-            if trouble == Trouble::Unwritable {
-                let words = ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into());
-                self.note(sender, trouble, &words, true, now);
-            }
+            let words = match trouble {
+                Trouble::Unwritable => ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into()),
+                Trouble::NoBackup => ("overdue makes backups again".into(), "The last one was made and read again.".into()),
+                Trouble::Failing(_) | Trouble::Disabled(_) | Trouble::Full(_) => continue,
+            };
+            self.note(sender, trouble, &words, true, now);
+        }
+    }
+
+    /// Notes which channels fail. The clock may be set while they do.
+    fn note_failing(&mut self, sender: &MessageSender, now: Now) {
+        let failing: BTreeMap<_, _> = sender.handle.with_state(|state| {
+            let channels = state.projects().flat_map(|project_state| project_state.channels.values());
+            channels.filter_map(|channel| Some((channel.id, channel.health.failing.as_ref()?.0))).collect()
+        });
+        self.failing.retain(|id, (since, _)| failing.get(id) == Some(since));
+        for (id, since) in failing {
+            self.failing.entry(id).or_insert_with(|| (since, now.uptime_of(since)));
         }
     }
 
@@ -139,24 +158,35 @@ impl Notices {
             let text = "The database cannot be written, so pings are answered 503. The log of the server says why.";
             troubles.insert(Trouble::Unwritable, ("overdue takes no pings".into(), text.into()));
         }
-        let state = sender.handle.state();
-        for project in state.projects().map(|found| &found.project).filter(|project| state.outbox.is_full_for(project.id)) {
-            let text = "Too much waits for its channels, so alerts that are new are given up: overdue deliveries shows which.";
-            troubles.insert(Trouble::Full(project.id), (format!("Alerts of {} are given up", project.name.as_str()), text.into()));
+        if let Some((_, reason)) = sender.handle.metrics().backups().and_then(|backups| backups.failing) {
+            let text = format!("The server tries again every ten minutes. The last reason: {reason}");
+            troubles.insert(Trouble::NoBackup, ("overdue makes no backups".into(), text));
         }
-        for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
-            let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
-            if let Some((_, reason)) = &channel.health.disabled {
-                let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {reason}");
-                troubles.insert(Trouble::Disabled(channel.id), (format!("The channel {name} is disabled"), text));
-            } else if let Some((since, reason)) = &channel.health.failing
-                && now.wall.micros_since(*since) >= FAILING_SECS * MICROS
-            {
-                let text = format!("Nothing has arrived there for an hour. The last reason: {reason}");
-                troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} does not work"), text));
+        sender.handle.with_state(|state| {
+            for project in state.projects().map(|found| &found.project).filter(|project| state.outbox.is_full_for(project.id)) {
+                let text = "Too much waits for its channels, so alerts that are new are given up: overdue deliveries shows which.";
+                troubles.insert(Trouble::Full(project.id), (format!("Alerts of {} are given up", project.name.as_str()), text.into()));
             }
-        }
-        troubles
+            for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
+                let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
+                if let Some((_, reason)) = &channel.health.disabled {
+                    let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {reason}");
+                    troubles.insert(Trouble::Disabled(channel.id), (format!("The channel {name} is disabled"), text));
+                } else if let Some((_, reason)) = &channel.health.failing
+                    && **reason == *USED_UP
+                {
+                    let text = format!("{}{}.", USED_UP.get(..1).unwrap_or_default().to_uppercase(), USED_UP.get(1..).unwrap_or_default());
+                    troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} sends no more today"), text));
+                } else if let Some((_, reason)) = &channel.health.failing
+                    && let Some((_, since)) = self.failing.get(&channel.id)
+                    && now.uptime_of(now.wall).saturating_sub(*since) >= FAILING_SECS * MICROS
+                {
+                    let text = format!("Nothing has arrived there for an hour. The last reason: {reason}");
+                    troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} does not work"), text));
+                }
+            }
+            troubles
+        })
     }
 
     /// Has those told who want to know.
@@ -176,16 +206,20 @@ impl Notices {
 
 /// The channels that want to know of trouble: that of a channel concerns its project, and the channel itself would not hear it.
 fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<(ProjectId, ChannelId)> {
-    let state = sender.handle.state();
-    let concerns = |channel: &Channel| match trouble {
-        Trouble::Failing(id) | Trouble::Disabled(id) => {
-            channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
-        }
-        Trouble::Full(project) => channel.project == project,
-        Trouble::Unwritable => true,
-    };
-    let all =
-        state.projects().filter(|project_state| !project_state.project.is_held()).flat_map(|project_state| project_state.channels.values());
-    let channels = all.filter(|channel| channel.settings.takes(Event::Notice) && channel.health.disabled.is_none() && concerns(channel));
-    channels.map(|channel| (channel.project, channel.id)).collect()
+    sender.handle.with_state(|state| {
+        let concerns = |channel: &Channel| match trouble {
+            Trouble::Failing(id) | Trouble::Disabled(id) => {
+                channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
+            }
+            Trouble::Full(project) => channel.project == project,
+            Trouble::Unwritable | Trouble::NoBackup => true,
+        };
+        let all = state
+            .projects()
+            .filter(|project_state| !project_state.project.is_held())
+            .flat_map(|project_state| project_state.channels.values());
+        let channels =
+            all.filter(|channel| channel.settings.takes(Event::Notice) && channel.health.disabled.is_none() && concerns(channel));
+        channels.map(|channel| (channel.project, channel.id)).collect()
+    })
 }

@@ -2,14 +2,18 @@
 
 mod pick;
 mod progress;
+mod shares;
+mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use progress::ChannelProgress;
+use shares::Shares;
 
 use super::rules::Rules;
+use crate::channel::alert::Delay;
 use crate::domain::alert::OutboxRow;
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
@@ -27,8 +31,10 @@ const MOST_OF_A_PLACE: usize = 8;
 const QUIET: Duration = Duration::from_millis(500);
 /// but not longer than this after the first.
 const GATHER: Duration = Duration::from_secs(1);
-/// How often a machine is sent something that it says it will never take.
+/// How often something is sent again that its receiver says it will never take: see [limits](crate::docs::limits).
 const MOST_REFUSED: u16 = 5;
+/// What is said of a channel that may send no more within the day.
+pub(super) const USED_UP: &str = "as much was sent within a day as most-a-day allows; what waits is sent when that day is over";
 /// What a step finishes without sending it. The rest has its turn in the next one.
 const MOST_REPORTS: usize = 500;
 
@@ -60,12 +66,13 @@ pub(super) struct Item {
     pub(super) since: Moment,
     /// For one that is down again: when it came up, of which nobody has been told.
     pub(super) up_since: Option<Moment>,
+    /// Why it is not told earlier, if something held it back.
+    pub(super) delay: Option<Delay>,
 }
 
 impl Job {
     /// Takes over the rows as they are now that their attempts have begun. What is gone is told to nobody.
-    pub(super) fn take_over(&mut self, begun: &[Arc<OutboxRow>]) {
-        let begun: HashMap<_, _> = begun.iter().map(|row| (row.number, row)).collect();
+    pub(super) fn take_over(&mut self, begun: &HashMap<DeliveryNumber, Arc<OutboxRow>>) {
         self.items.retain_mut(|item| match begun.get(&item.row.number) {
             Some(row) => {
                 item.row = Arc::clone(row);
@@ -73,6 +80,17 @@ impl Job {
             }
             None => false,
         });
+    }
+
+    /// The reports that it was not sent although attempts may have begun. What was under way when the server ended may have arrived.
+    pub(super) fn not_sent(&self) -> Vec<Report> {
+        let (doubtful, sure): (Vec<_>, Vec<_>) = self.items.iter().map(|item| &item.row).partition(|row| row.begun.is_some());
+        let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
+            let sent = SendOutcome::Later { reason: "".into(), doubtful };
+            let rows = rows.into_iter().map(|row| row.number).collect();
+            Report { channel: self.channel.id, sent_to: None, rows, sent, status: 0, told_with: None }
+        };
+        [report(sure, false), report(doubtful, true)].into_iter().filter(|report| !report.rows.is_empty()).collect()
     }
 
     /// The rows whose attempts begin with it.
@@ -104,7 +122,7 @@ pub(super) enum JobOutcome {
     Delivered,
     /// This kind of channel has nothing to say about it.
     Skipped,
-    /// It will never be taken.
+    /// It will never be taken as it is.
     Refused,
     /// Nothing will be taken until somebody changes something.
     Closed,
@@ -114,6 +132,8 @@ pub(super) enum JobOutcome {
         /// It may have arrived.
         doubtful: bool,
     },
+    /// Some recipients have taken it. It is sent again to the others alone.
+    LaterInPart,
 }
 
 /// What is to be done now.
@@ -150,6 +170,15 @@ pub(super) struct Now {
     pub(super) uptime: Duration,
 }
 
+impl Now {
+    /// The uptime in microseconds at which a moment was, by the clock as it stands now. A moment that is ahead of the clock, which was set
+    /// back, was just now.
+    pub(super) fn uptime_of(self, moment: Moment) -> i64 {
+        let uptime = i64::try_from(self.uptime.as_micros()).unwrap_or(i64::MAX);
+        uptime.saturating_sub(self.wall.micros_since(moment).max(0))
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -157,46 +186,74 @@ pub(super) struct Plan {
     under_way: BTreeMap<JobId, Job>,
     /// Those of which it is known what has come of them.
     ended: BTreeSet<JobId>,
-    /// How many go to each place.
-    places: HashMap<String, usize>,
-    /// The channel that had its turn last.
-    turn: Option<ChannelId>,
+    shares: Shares,
     last: u64,
 }
 
+/// The published state. It is locked only while something is looked up.
+pub(super) trait View {
+    /// Calls `look` with the state and returns its result.
+    fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T;
+}
+
 impl Plan {
-    /// Chooses what is sent now.
-    pub(super) fn step(&mut self, state: &State, rules: impl Fn(&Channel) -> Rules, now: Now) -> Step {
+    /// Chooses what is sent now. The state is locked for one message at a time.
+    pub(super) fn step(&mut self, view: &impl View, rules: impl Fn(&Channel) -> Rules, now: Now) -> Step {
         let mut step = Step::default();
-        self.channels.retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
-        let mut waiting: Vec<_> = state.outbox.channels().collect();
-        // Each has its turn, however many wait.
-        let after = waiting.partition_point(|id| Some(*id) <= self.turn);
-        waiting.rotate_left(after);
-        for id in waiting {
-            let Some(channel) = state.channel(id).filter(|channel| channel.health.disabled.is_none()) else { continue };
-            let rules = rules(channel);
-            self.channels.entry(id).or_insert_with(|| ChannelProgress::new(channel, &rules, now.uptime)).meet(channel, state);
-            while self.under_way.len() < MOST_JOBS && self.begin_one(state, id, &rules, now, &mut step) {}
+        let waiting = view.look(|state| {
+            self.channels.retain(|id, progress| progress.is_busy() || state.channel(*id).is_some());
+            let channels = state.outbox.channels().filter_map(|id| state.channel(id));
+            channels.filter(|channel| channel.health.disabled.is_none()).cloned().collect::<Vec<_>>()
+        });
+        let known: HashMap<_, _> = waiting.iter().map(|channel| (channel.id, rules(channel))).collect();
+        let mut turns = self.shares.in_turn(waiting);
+        while !self.shares.are_taken()
+            && let Some((project, mut channels)) = turns.pop_front()
+        {
+            while !self.shares.are_taken_for(project)
+                && let Some(channel) = channels.pop_front()
+            {
+                let Some(rules) = known.get(&channel.id) else { continue };
+                if view.look(|state| self.begin_one(state, &channel, rules, now, &mut step)) {
+                    channels.push_back(channel);
+                    turns.push_back((project, channels));
+                    break;
+                }
+            }
         }
         step
     }
 
     /// Begins a message to a channel, if there is one that may be sent now.
-    fn begin_one(&mut self, state: &State, id: ChannelId, rules: &Rules, now: Now, step: &mut Step) -> bool {
-        let Some(progress) = self.channels.get_mut(&id) else { return false };
+    fn begin_one(&mut self, state: &State, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
+        let id = channel.id;
+        if !state.channel(id).is_some_and(|current| Arc::ptr_eq(current, channel)) {
+            // It has changed since its rules were made.
+            step.again(now.uptime);
+            return false;
+        }
+        let progress = self.channels.entry(id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
+        progress.meet(channel, state);
+        if rules.parallel == 0 {
+            return false;
+        }
         if let Some(until) = rules.quiet_until.filter(|until| *until > now.wall) {
             let left = Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
             step.again(now.uptime + left);
+            progress.note_delay(Delay::Quiet, now.wall);
             return false;
         }
         // More would only wait for the others, and take places from those who need not.
-        if self.places.get(&rules.place).is_some_and(|count| *count >= MOST_OF_A_PLACE) {
+        if !self.shares.have_room(channel.project, &rules.place) {
             return false;
         }
-        progress.try_others(state, rules, now.uptime);
+        progress.try_others(state, rules);
         if let Err(again) = progress.may_send(rules, now.uptime) {
             again.into_iter().for_each(|at| step.again(at));
+            if progress.note_waiting(rules, now) && progress.channel.health.failing.as_ref().is_none_or(|(_, reason)| **reason != *USED_UP)
+            {
+                step.finish(id, Vec::new(), SendOutcome::Later { reason: USED_UP.into(), doubtful: false });
+            }
             return false;
         }
         let picked = match rules.class {
@@ -205,9 +262,9 @@ impl Plan {
             // Its members are told.
             Class::Group => None,
         };
-        let Some((items, superseded)) = picked else { return false };
-        *self.places.entry(rules.place.clone()).or_default() += 1;
-        self.turn = Some(id);
+        let Some((mut items, superseded)) = picked else { return false };
+        items.iter_mut().for_each(|item| item.delay = progress.delay(item, now));
+        self.shares.take(channel, &rules.place);
         self.last += 1;
         progress.begin(&items);
         let place = rules.place.clone();
@@ -222,22 +279,26 @@ impl Plan {
         let Some(job) = self.under_way.get(&id) else { return Vec::new() };
         let Some(progress) = self.channels.get_mut(&job.channel.id) else { return Vec::new() };
         self.ended.insert(id);
-        let JobEnd { mut outcome, reason, status } = done;
+        let JobEnd { mut outcome, mut reason, status } = done;
         let is_refused = outcome == JobOutcome::Refused;
-        if let (true, Some(item)) = (is_refused, job.items.first().filter(|_| rules.class != Class::People)) {
-            let refused = progress.refused.entry(item.row.number).or_default();
-            *refused += 1;
-            if *refused < MOST_REFUSED {
-                // There is no plainer form of it. Somebody may be mending the receiver.
-                outcome = JobOutcome::Later { after: None, doubtful: false };
-            }
+        if is_refused && !progress.is_refused_for_good(job, rules) {
+            // Somebody may be mending the receiver.
+            outcome = JobOutcome::Later { after: None, doubtful: false };
         }
         match outcome {
             JobOutcome::Later { after, doubtful } => {
-                progress.failed(job, is_refused || status >= 500, after, now.uptime, random);
+                if !progress.failed(job, is_refused || status >= 500, after, now, random) {
+                    // The channel takes others.
+                    reason = "".into();
+                }
                 if !doubtful {
                     progress.cost_nothing();
                 }
+            }
+            JobOutcome::LaterInPart => {
+                let _ = progress.failed(job, true, None, now, random);
+                // The channel works: others go on meanwhile.
+                progress.delivered(&Job { items: Vec::new(), ..job.clone() }, rules, now.uptime);
             }
             JobOutcome::Delivered => progress.delivered(job, rules, now.uptime),
             JobOutcome::Skipped | JobOutcome::Refused | JobOutcome::Closed => {}
@@ -249,6 +310,8 @@ impl Plan {
             JobOutcome::Refused => SendOutcome::Failed(reason),
             JobOutcome::Closed => SendOutcome::Closed(reason),
             JobOutcome::Later { doubtful, .. } => SendOutcome::Later { reason, doubtful },
+            // It says nothing about the channel, which has taken it. After a start nobody knows for whom.
+            JobOutcome::LaterInPart => SendOutcome::Later { reason: "".into(), doubtful: true },
         };
         let first = job.items.first().map(|item| item.row.number);
         let report = |rows: &[DeliveryNumber], sent, status| {
@@ -267,12 +330,7 @@ impl Plan {
     /// The rows of a message are as it was reported, or it was never begun: they may be chosen again.
     pub(super) fn settled(&mut self, id: JobId) {
         let Some(job) = self.under_way.remove(&id) else { return };
-        if let Some(count) = self.places.get_mut(&job.place) {
-            *count -= 1;
-            if *count == 0 {
-                self.places.remove(&job.place);
-            }
-        }
+        self.shares.free(job.channel.project, &job.place);
         let ended = self.ended.remove(&id);
         if let Some(progress) = self.channels.get_mut(&job.channel.id) {
             if !ended {

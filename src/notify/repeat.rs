@@ -28,7 +28,8 @@ pub(super) struct Reminders {
 /// When a channel was last reminded, and how often of what is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reminded {
-    at: Moment,
+    /// An uptime in microseconds, which may lie before this start: nobody sets that.
+    at: i64,
     count: u32,
 }
 
@@ -47,7 +48,7 @@ impl Reminders {
             .collect();
         if is_first {
             let since = channels.iter().zip(&down).filter_map(|((channel, _), since)| Some((channel.id, (*since)?)));
-            self.last = recalled(sender, &since.collect());
+            self.last = recalled(sender, &since.collect(), now);
         }
         self.last.retain(|id, _| channels.iter().any(|(channel, _)| channel.id == *id));
         let mut due = Vec::new();
@@ -56,14 +57,14 @@ impl Reminders {
                 self.last.remove(&channel.id);
                 continue;
             };
-            let last = self.last.entry(channel.id).or_insert(Reminded { at: now.wall, count: 0 });
-            if sender.handle.state().outbox.of_pair(channel.id, CheckId(0)).next().is_some() {
+            let last = self.last.entry(channel.id).or_insert(Reminded { at: now.uptime_of(now.wall), count: 0 });
+            if sender.handle.with_state(|state| state.outbox.of_pair(channel.id, CheckId(0)).next().is_some()) {
                 // The next one comes so long after this.
-                last.at = now.wall;
+                last.at = now.uptime_of(now.wall);
             }
-            let is_time = now.wall.micros_since(last.at) >= interval * MICROS;
-            // What has just gone down was told just now.
-            let is_old = now.wall.micros_since(since) >= interval * MICROS / 2;
+            let is_time = now.uptime_of(now.wall).saturating_sub(last.at) >= interval * MICROS;
+            // What has just gone down was told just now; what seems to have gone down in the future did so before the clock was set back.
+            let is_old = since > now.wall || now.wall.micros_since(since) >= interval * MICROS / 2;
             let is_enough = channel.settings.common().repeat_most.is_some_and(|most| last.count >= most);
             if is_time && is_old && !is_enough {
                 due.push(channel.id);
@@ -73,20 +74,21 @@ impl Reminders {
     }
 
     /// A channel is being reminded.
-    pub(super) fn reminded(&mut self, channel: ChannelId, now: Moment) {
+    pub(super) fn reminded(&mut self, channel: ChannelId, now: Now) {
         if let Some(last) = self.last.get_mut(&channel) {
-            *last = Reminded { at: now, count: last.count + 1 };
+            *last = Reminded { at: now.uptime_of(now.wall), count: last.count + 1 };
         }
     }
 }
 
 /// The channels that want reminders, and after how many seconds.
 fn wanting(sender: &MessageSender) -> Vec<(Arc<Channel>, i64)> {
-    let state = sender.handle.state();
-    let all = state.projects().flat_map(|project_state| project_state.channels.values());
-    all.filter(|channel| channel.settings.kind().class == Class::People && channel.health.disabled.is_none())
-        .filter_map(|channel| Some((Arc::clone(channel), channel.settings.common().repeat?)))
-        .collect()
+    sender.handle.with_state(|state| {
+        let all = state.projects().flat_map(|project_state| project_state.channels.values());
+        all.filter(|channel| channel.settings.kind().class == Class::People && channel.health.disabled.is_none())
+            .filter_map(|channel| Some((Arc::clone(channel), channel.settings.common().repeat?)))
+            .collect()
+    })
 }
 
 /// Since when something is down of which somebody was told, in a project.
@@ -113,7 +115,7 @@ impl Down {
     /// Since when that one is down which is down for the longest of those of which a channel was told.
     fn since(&self, sender: &MessageSender, channel: &Channel) -> Option<Moment> {
         self.any?;
-        let hearing = sender.handle.state().hearing(channel);
+        let hearing = sender.handle.with_state(|state| state.hearing(channel));
         match hearing.through() {
             Some(channels) => channels.iter().filter_map(|channel| self.assigned.get(channel)).min().copied(),
             None => self.any,
@@ -122,7 +124,7 @@ impl Down {
 }
 
 /// What the log of deliveries says of reminders before this start: since a moment for each channel. What cannot be read is not known.
-fn recalled(sender: &MessageSender, since: &HashMap<ChannelId, Moment>) -> HashMap<ChannelId, Reminded> {
+fn recalled(sender: &MessageSender, since: &HashMap<ChannelId, Moment>, now: Now) -> HashMap<ChannelId, Reminded> {
     if since.is_empty() {
         return HashMap::new();
     }
@@ -132,14 +134,16 @@ fn recalled(sender: &MessageSender, since: &HashMap<ChannelId, Moment>) -> HashM
             && since.get(&delivery.channel).is_some_and(|since| delivery.queued >= *since)
     };
     let logged = sender.handle.deliveries(DeliveryNumber(u64::MAX), MOST_RECALLED, is_told).unwrap_or_default();
-    let waiting: Vec<_> =
-        since.keys().flat_map(|id| sender.handle.state().outbox.of_pair(*id, CheckId(0)).cloned().collect::<Vec<_>>()).collect();
+    let waiting: Vec<_> = since
+        .keys()
+        .flat_map(|id| sender.handle.with_state(|state| state.outbox.of_pair(*id, CheckId(0)).cloned().collect::<Vec<_>>()))
+        .collect();
     let logged = logged.iter().map(|delivery| (delivery.channel, delivery.event, delivery.queued));
     let told: Vec<_> = logged.chain(waiting.iter().map(|row| (row.channel, row.event, row.queued))).collect();
     let of_channel = |id: &ChannelId| {
         let of = |event| told.iter().filter(move |(channel, what, _)| (*channel, *what) == (*id, event)).map(|(.., queued)| *queued);
         let at = of(Event::Still).max().or_else(|| of(Event::Down).min())?;
-        Some((*id, Reminded { at, count: u32::try_from(of(Event::Still).count()).unwrap_or(u32::MAX) }))
+        Some((*id, Reminded { at: now.uptime_of(at), count: u32::try_from(of(Event::Still).count()).unwrap_or(u32::MAX) }))
     };
     since.keys().filter_map(of_channel).collect()
 }

@@ -9,8 +9,9 @@ use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
 use crate::outbound::place_of;
 
-/// Events of different checks that are sent to a program at the same time, and to a keeper of incidents.
-const MACHINE_PARALLEL: usize = 8;
+/// Events of different checks that are sent to a program at the same time, and to a keeper of incidents. A project has no more places to
+/// one receiver.
+const MACHINE_PARALLEL: usize = 4;
 const INCIDENT_PARALLEL: usize = 4;
 /// Messages to people: one after the other, but for mail, which is handed to a server.
 const MAIL_PARALLEL: usize = 2;
@@ -25,7 +26,7 @@ pub(super) struct Rules {
     /// Where messages go: a host and port, or the service of the kind.
     pub(super) place: String,
     pub(super) class: Class,
-    /// Messages that are sent at the same time.
+    /// Messages that are sent at the same time; 0: none for the moment.
     pub(super) parallel: usize,
     /// Of more checks than this people get one message. `None`: never.
     pub(super) group_after: Option<usize>,

@@ -1,7 +1,7 @@
 //! Sends one message: its words, its requests one after the other, and what their answers mean.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,15 @@ use tokio::time::timeout;
 
 use super::facts::OthersDown;
 use super::plan::{Job, JobEnd, JobOutcome};
+use super::recipients::RecipientProgress;
 use super::{Config, Unsubscribe};
 use crate::channel::alert::{CheckFacts, Facts, News, Scene};
 use crate::channel::answer::{CommandEnd, MailStage, Response};
 use crate::channel::{self, Alert, Answer, Attempt, Judged, Step, words};
+use crate::domain::alert::OutboxRow;
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::Check;
+use crate::domain::ids::ChannelId;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
@@ -23,7 +26,7 @@ use crate::engine::command::Command;
 use crate::engine::{Handle, Trial, Tried};
 use crate::outbound::{
     CertificatePin, HttpAnswer, HttpRequest, MailError, MailReply, MailSent, MailStep, Outbound, OutgoingMail, ProcessEnd, Redirects,
-    SendError, ShellCommand, Trust,
+    Reserved, SendError, ShellCommand, Trust,
 };
 
 /// How long an HTTP request may take, and one to a receiver that is known to be slow, a mail or a command.
@@ -46,27 +49,40 @@ pub(super) struct MessageSender {
     pub(super) others: RefCell<OthersDown>,
     pages: Option<String>,
     unsubscribe: Option<Unsubscribe>,
-    outbound: Outbound,
+    pub(super) recipients: RefCell<RecipientProgress>,
+    pub(super) outbound: Outbound,
     host: String,
+    /// Channels that are sent alerts again at the moment. Nothing else is sent to them meanwhile: it might be overtaken.
+    pub(super) resending: RefCell<BTreeSet<ChannelId>>,
 }
 
 /// What has come of the requests of a message.
-struct Exchange {
-    judged: Judged,
+pub(super) struct Exchange {
+    pub(super) judged: Judged,
     /// The last of them had gone out, so it may have arrived.
-    doubtful: bool,
+    pub(super) doubtful: bool,
+    /// No answer came, or a mail server refused before it was given a recipient.
+    pub(super) is_unreachable: bool,
+    /// Of several recipients some have taken it.
+    pub(super) is_taken_by_some: bool,
 }
 
 impl Exchange {
+    /// The result of a message that has certainly not arrived unless it was taken.
+    pub(super) fn of(judged: Judged) -> Self {
+        Self { judged, doubtful: false, is_unreachable: false, is_taken_by_some: false }
+    }
+
     fn later(error: String, doubtful: bool) -> Self {
-        Self { judged: Judged { verdict: channel::Verdict::Later { after: None }, error, status: 0 }, doubtful }
+        Self { doubtful, ..Self::of(Judged { verdict: channel::Verdict::Later { after: None }, error, status: 0 }) }
     }
 }
 
 impl MessageSender {
     pub(super) fn new(handle: Handle, config: Config) -> Self {
         let Config { outbound, zone, host, show, pages, unsubscribe, heartbeat: _, last_round: _ } = config;
-        Self { handle, zone, show, pages, unsubscribe, others: RefCell::default(), outbound, host }
+        let (others, recipients, resending) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Self { handle, zone, show, pages, unsubscribe, others, recipients, outbound, host, resending }
     }
 
     /// Sends a message to the end.
@@ -98,20 +114,23 @@ impl MessageSender {
             plain: false,
             mail_id: if job.items.len() > 1 || first.flip.0 == 0 { id } else { mail_id(first.flip.0) },
             mail_answers: if is_up && job.items.len() == 1 { previous() } else { None },
-            unsubscribe: self.unsubscribe.as_ref().and_then(|link| link(&job.channel)),
+            unsubscribe: None,
         };
-        let Exchange { judged: Judged { verdict, error, status }, doubtful } = self.tell(&job.channel, &alert, &mut attempt).await;
+        let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
+        let Exchange { judged: Judged { verdict, error, status }, doubtful, is_taken_by_some, .. } =
+            self.tell(&job.channel, &alert, &mut attempt, &rows).await;
         let outcome = match verdict {
             channel::Verdict::Delivered => JobOutcome::Delivered,
             channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => JobOutcome::Skipped,
             channel::Verdict::Unsendable => JobOutcome::Refused,
             channel::Verdict::Closed => JobOutcome::Closed,
+            channel::Verdict::Later { .. } if is_taken_by_some => JobOutcome::LaterInPart,
             channel::Verdict::Later { after } => JobOutcome::Later { after, doubtful },
             // Steps that lead on were followed until there were too many.
             channel::Verdict::Then(_) | channel::Verdict::Changed { .. } => JobOutcome::Later { after: None, doubtful },
         };
         if !error.is_empty() {
-            tracing::info!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
+            tracing::warn!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
         }
         JobEnd { outcome, reason: error.into(), status }
     }
@@ -120,17 +139,20 @@ impl MessageSender {
     pub(super) async fn try_channel(&self, trial: Trial) {
         // Its turn ends with this.
         let Trial { channel: id, up, reply, turn: _turn } = trial;
-        let Some(channel) = self.handle.state().channel(id).cloned() else { return };
+        let Some(channel) = self.handle.with_state(|state| state.channel(id).cloned()) else { return };
         let (now, began) = (self.handle.now(), self.handle.clock().uptime());
-        let name = self.handle.state().project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned());
+        let name = self
+            .handle
+            .with_state(|state| state.project(channel.project).map(|project_state| project_state.project.name.as_str().to_owned()));
         let check = Box::new(CheckFacts::example(&name.unwrap_or_default()));
-        let alert = self.words(&channel, Facts::Check(check, News::Test { at: now, up }), now);
+        let alert = self.words(&channel, Facts::Check(check, News::Test { at: now, up, channel: channel.name.as_str().to_owned() }), now);
         let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
         let mut attempt = first_attempt(id_of_test, now);
-        let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt)).await;
+        let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt, &[])).await;
         let Exchange { judged, .. } = told.unwrap_or_else(|_| Exchange::later("it took too long".into(), true));
         let failed = match judged.verdict {
-            channel::Verdict::Delivered => None,
+            // Not for all of its recipients, perhaps.
+            channel::Verdict::Delivered => Some(judged.error).filter(|error| !error.is_empty()),
             _ => Some(judged.error).filter(|error| !error.is_empty()).or_else(|| Some("it was not taken".into())),
         };
         let log = Command::LogTest { channel: id, failed: failed.as_deref().map(Into::into), status: judged.status };
@@ -149,7 +171,7 @@ impl MessageSender {
     /// Sends a notice to a channel: whether it was taken, or else whether it may have arrived all the same.
     pub(super) async fn notice(&self, channel: &Arc<Channel>, facts: Facts, mut attempt: Attempt) -> Result<(), bool> {
         let alert = self.words(channel, facts, attempt.at);
-        let Exchange { judged, doubtful } = self.tell(channel, &alert, &mut attempt).await;
+        let Exchange { judged, doubtful, .. } = self.tell(channel, &alert, &mut attempt, &[]).await;
         if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
     }
 
@@ -164,23 +186,42 @@ impl MessageSender {
     }
 
     fn instance(&self) -> String {
-        self.handle.state().instance.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
+        self.handle.with_state(|state| state.instance.iter().flatten().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Carries out the requests of a message in their order, up to the first that is not taken.
-    async fn tell(&self, channel: &Arc<Channel>, alert: &Alert, attempt: &mut Attempt) -> Exchange {
-        let mut settings = match with_secrets(&channel.settings).await {
+    /// The unsubscribe link of a channel for one recipient.
+    pub(super) fn unsubscribe_link(&self, channel: &Channel, recipient: &str) -> Option<String> {
+        self.unsubscribe.as_ref().and_then(|link| link(channel, recipient))
+    }
+
+    /// Sends a message that tells these rows: to a mail channel as one mail for each recipient.
+    async fn tell(&self, channel: &Arc<Channel>, alert: &Alert, attempt: &mut Attempt, rows: &[Arc<OutboxRow>]) -> Exchange {
+        let settings = match with_secrets(&channel.settings).await {
             Ok(settings) => settings,
             Err(error) => return Exchange::later(error, false),
         };
         if let Some(lacks) = settings.lacks() {
-            return Exchange { judged: Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 }, doubtful: false };
+            return Exchange::of(Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 });
         }
+        if settings.recipients().next().is_some() {
+            return self.mail_each(channel, &settings, alert, attempt, rows).await;
+        }
+        self.tell_one(channel, settings, alert, attempt).await
+    }
+
+    /// Carries out the requests of a message in their order, up to the first that is not taken.
+    pub(super) async fn tell_one(
+        &self,
+        channel: &Arc<Channel>,
+        mut settings: ChannelSettings,
+        alert: &Alert,
+        attempt: &mut Attempt,
+    ) -> Exchange {
         let mut steps = prepared(&settings, alert, attempt);
-        let mut last = Exchange { judged: nothing(), doubtful: false };
+        let mut last = Exchange::of(nothing());
         for _ in 0..MOST_STEPS {
             let Some(step) = steps.pop_front() else { return last };
-            let (answer, doubtful) = self.carry_out(&step, channel).await;
+            let (answer, doubtful) = self.carry_out(&step, channel, None).await;
             let judged = channel::judge(&settings, alert, attempt, &step, &answer, self.handle.now());
             match &judged.verdict {
                 channel::Verdict::Delivered => {}
@@ -198,10 +239,11 @@ impl MessageSender {
                     steps = prepared(&settings, alert, attempt);
                 }
                 channel::Verdict::Later { .. } | channel::Verdict::Unsendable | channel::Verdict::Closed => {
-                    return Exchange { judged, doubtful };
+                    let is_unreachable = matches!(answer, Answer::Nothing(_) | Answer::Mail { stage: MailStage::Session, .. });
+                    return Exchange { doubtful, is_unreachable, ..Exchange::of(judged) };
                 }
             }
-            last = Exchange { judged, doubtful };
+            last = Exchange { doubtful, ..Exchange::of(judged) };
         }
         if steps.is_empty() { last } else { Exchange::later("it answered with ever more to do".into(), true) }
     }
@@ -215,7 +257,9 @@ impl MessageSender {
     }
 
     /// The answer, or why there is none; and whether it may have arrived although nobody said so.
-    pub(super) async fn carry_out(&self, step: &Step, channel: &Channel) -> (Answer, bool) {
+    /// `place`: where an HTTP request is sent, if that was waited for.
+    pub(super) async fn carry_out(&self, step: &Step, channel: &Channel, place: Option<Reserved>) -> (Answer, bool) {
+        let outbound = self.outbound.for_project(channel.project);
         let trust = if channel.operator { Trust::Operator } else { Trust::Api };
         match step {
             Step::Http(request) => {
@@ -228,8 +272,16 @@ impl MessageSender {
                     pin: channel.settings.common().tls_pin.map(CertificatePin::from_bytes),
                     within: if request.slow { SLOW_WITHIN } else { WITHIN },
                 };
-                match self.outbound.http(request, trust).await {
-                    Ok(answer) => (Answer::Http(Response { status: answer.status, headers: answer.headers, body: answer.body }), false),
+                let sent = match place {
+                    Some(place) => outbound.http_in(place, request, trust).await,
+                    None => outbound.http(request, trust).await,
+                };
+                match sent {
+                    Ok(answer) => {
+                        let response = Response { status: answer.status, headers: answer.headers, body: answer.body };
+                        let doubtful = response.may_have_arrived();
+                        (Answer::Http(response), doubtful)
+                    }
                     Err(error) => unanswered(&error),
                 }
             }
@@ -247,7 +299,7 @@ impl MessageSender {
                     attached: mail.attached.clone(),
                     within: SLOW_WITHIN,
                 };
-                match self.outbound.mail(outgoing).await {
+                match outbound.mail(outgoing).await {
                     Ok(MailSent { refused }) => {
                         let who = |(place, reply): &(usize, MailReply)| {
                             format!("{}: {} {}", mail.to.get(*place).map_or("", String::as_str), reply.code, reply.text)
@@ -273,7 +325,7 @@ impl MessageSender {
                     input: shell.input.clone(),
                     within: SLOW_WITHIN,
                 };
-                match self.outbound.command(command).await {
+                match outbound.command(command).await {
                     Ok(end) => {
                         let how = match end.how {
                             ProcessEnd::Exited(status) => CommandEnd::Exit(status),
@@ -285,6 +337,8 @@ impl MessageSender {
                     Err(error) => unanswered(&error),
                 }
             }
+            // The step itself says why: nothing is sent.
+            Step::Unsendable(reason) => (Answer::Nothing(reason.clone()), false),
         }
     }
 }
@@ -313,7 +367,7 @@ fn unanswered(error: &SendError) -> (Answer, bool) {
 
 /// The settings with the secrets that lie in files, which are read each time: they may be replaced. A file on a disk that hangs holds up
 /// nobody else.
-async fn with_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
+pub(super) async fn with_secrets(settings: &ChannelSettings) -> Result<ChannelSettings, String> {
     let mut whole = settings.clone();
     for (key, path) in settings.secret_files() {
         let path = path.to_owned();

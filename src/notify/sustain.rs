@@ -1,64 +1,287 @@
-//! Some keepers of incidents forget what they are not told again: they hear every minute what is still down.
+//! Some keepers of incidents forget what they are not sent again: every minute they get the alerts of all checks that are still down.
+//!
+//! One task goes through the channels, a few at a time and one of a project. It locks the state and reads flips for one request at a
+//! time, and a channel that does not answer delays only the other channels of its project.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::spawn_local;
+use tokio::task::{self, JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-use super::sending::MessageSender;
-use crate::channel;
+use super::sending::{MessageSender, first_attempt, with_secrets};
 use crate::channel::alert::{Also, CheckFacts, Facts, News};
+use crate::channel::{self, Alert, Answer, Verdict};
+use crate::domain::alert::Event;
 use crate::domain::check::Check;
+use crate::domain::flip::Flip;
+use crate::domain::ids::{ChannelId, CheckId, FlipNumber, ProjectId, UniqueKey};
+use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
+use crate::engine::command::{Command, Report, SendOutcome};
+use crate::log_limit::LogLimit;
 
-/// How often they are told.
+/// How often they are sent.
 const EVERY: Duration = Duration::from_secs(60);
-/// Checks that are told in one request.
+/// How often the time is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// Checks in one request: see [limits](crate::docs::limits).
 const AT_ONCE: usize = 500;
+/// Channels that are sent to at the same time: see [limits](crate::docs::limits).
+const MOST_CHANNELS: usize = 4;
+/// Flips that are read before others have a turn on this thread.
+const READ_AT_ONCE: usize = 64;
 
-/// Tells them until it is stopped. One that does not answer keeps no other waiting.
+static FAILURES: LogLimit = LogLimit::new();
+
+/// Sends until it is stopped.
 pub(super) async fn run(sender: Rc<MessageSender>) {
+    let uptime = || sender.handle.clock().uptime();
+    let mut next = uptime() + EVERY;
+    let mut queue = Queue::default();
+    let mut under_way = JoinSet::new();
+    let mut projects: HashMap<task::Id, (ProjectId, ChannelId)> = HashMap::new();
     loop {
-        sleep(EVERY).await;
-        for channel in channels(&sender) {
+        tokio::select! {
+            () = sleep(LOOK) => if uptime() >= next {
+                next = uptime() + EVERY;
+                queue.add(channels(&sender));
+            },
+            Some(ended) = under_way.join_next_with_id() => {
+                // The hook has logged a panic.
+                let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
+                projects.remove(&task).into_iter().for_each(|(project, channel)| queue.end(project, channel));
+            }
+        }
+        while under_way.len() < MOST_CHANNELS
+            && let Some((project, channel, flips)) = queue.next()
+        {
             let sender = Rc::clone(&sender);
-            spawn_local(async move { timeout(EVERY, sustain(&sender, &channel)).await });
+            let task = under_way.spawn_local(async move { resend(&sender, channel, &flips).await });
+            projects.insert(task.id(), (project, channel));
         }
     }
 }
 
-/// Those that fail are told as well: what they do not hear again ends there.
-fn channels(sender: &MessageSender) -> Vec<Arc<Channel>> {
-    let state = sender.handle.state();
-    let all = state.projects().flat_map(|project_state| project_state.channels.values());
-    all.filter(|channel| channel::is_sustained(&channel.settings) && channel.health.disabled.is_none()).cloned().collect()
+/// Flips of a project that were read, for all its channels.
+type Flips = Rc<RefCell<HashMap<FlipNumber, Option<Flip>>>>;
+
+/// The channels whose turn is still to come.
+#[derive(Default)]
+struct Queue {
+    projects: BTreeMap<ProjectId, ProjectQueue>,
+    /// The projects with a channel to send to of which none is under way, in turn.
+    turn: VecDeque<ProjectId>,
 }
 
-async fn sustain(sender: &MessageSender, channel: &Channel) {
-    let now = sender.handle.now();
-    let down = sender.told_down(channel);
-    for checks in down.chunks(AT_ONCE) {
-        let alerts: Vec<_> = checks.iter().filter_map(|check| alert(sender, channel, check, now)).collect();
-        let steps = channel::sustain(&channel.settings, &alerts.iter().collect::<Vec<_>>(), now);
-        for step in steps {
-            // What is not taken is told in a minute.
-            let _ = sender.carry_out(&step, channel).await;
+#[derive(Default)]
+struct ProjectQueue {
+    channels: VecDeque<ChannelId>,
+    /// Those that wait or are under way.
+    known: HashSet<ChannelId>,
+    flips: Flips,
+}
+
+impl Queue {
+    /// Adds channels, but for those whose last round has not ended.
+    fn add(&mut self, channels: Vec<(ProjectId, ChannelId)>) {
+        // Those of checks that are up meanwhile are not needed any more.
+        self.projects.values_mut().for_each(|queue| queue.flips = Flips::default());
+        for (project, channel) in channels {
+            let queue = self.projects.entry(project).or_insert_with(|| {
+                self.turn.push_back(project);
+                ProjectQueue::default()
+            });
+            if queue.known.insert(channel) {
+                queue.channels.push_back(channel);
+            }
+        }
+    }
+
+    /// The next channel: projects take turns, and none has two under way.
+    fn next(&mut self) -> Option<(ProjectId, ChannelId, Flips)> {
+        let project = self.turn.pop_front()?;
+        let queue = self.projects.get_mut(&project)?;
+        Some((project, queue.channels.pop_front()?, Rc::clone(&queue.flips)))
+    }
+
+    /// The round of a channel has ended.
+    fn end(&mut self, project: ProjectId, channel: ChannelId) {
+        let Some(queue) = self.projects.get_mut(&project) else { return };
+        queue.known.remove(&channel);
+        if queue.channels.is_empty() {
+            self.projects.remove(&project);
+        } else {
+            self.turn.push_back(project);
         }
     }
 }
 
-fn alert(sender: &MessageSender, channel: &Channel, check: &Check, now: crate::domain::moment::Moment) -> Option<channel::Alert> {
-    let flip = sender.handle.flip(check.state.last_flip).ok().flatten()?.flip;
-    let project = sender.handle.state().project(check.project)?.project.name.as_str().to_owned();
-    let facts = CheckFacts {
-        uuid: check.uuid,
-        unique_key: crate::domain::ids::UniqueKey::of(check.uuid),
-        settings: Arc::clone(&check.settings),
-        n_pings: check.state.n_pings,
-        failures: check.state.failures,
-        ..CheckFacts::example(&project)
+/// True if a channel is sent alerts again. One that fails is sent them as well: what it does not get ends there.
+fn is_resent(channel: &Channel) -> bool {
+    channel::is_sustained(&channel.settings) && channel.settings.takes(Event::Down) && channel.health.disabled.is_none()
+}
+
+/// The channels that are sent alerts again; in each project those that work first.
+fn channels(sender: &MessageSender) -> Vec<(ProjectId, ChannelId)> {
+    let mut channels: Vec<_> = sender.handle.with_state(|state| {
+        let all = state.projects().flat_map(|project_state| project_state.channels.values());
+        all.filter(|channel| is_resent(channel)).map(|channel| (channel.health.failing.is_some(), channel.project, channel.id)).collect()
+    });
+    channels.sort_unstable();
+    channels.into_iter().map(|(_, project, channel)| (project, channel)).collect()
+}
+
+/// What became of a round: `None` if nothing was to be sent, else the first error with the status of its answer.
+type RoundEnd = Option<Result<(), (String, u16)>>;
+
+async fn resend(sender: &MessageSender, id: ChannelId, flips: &Flips) {
+    let channel = sender.handle.with_state(|state| state.channel(id).filter(|channel| is_resent(channel)).cloned());
+    let Some(channel) = channel else { return };
+    let ended = timeout(EVERY, send_all(sender, &channel, flips)).await;
+    let sent = match ended.unwrap_or_else(|_| Some(Err((format!("it took longer than {} s", EVERY.as_secs()), 0)))) {
+        None => return,
+        Some(Ok(())) if channel.health.failing.is_none() => return,
+        Some(Ok(())) => (SendOutcome::Delivered, 0),
+        Some(Err((reason, status))) => {
+            if let Some(left_out) = FAILURES.admit(sender.handle.now()) {
+                let kind = channel.settings.kind().name;
+                tracing::warn!(channel = %channel.uuid, kind, "alerts were not taken when they were sent again: {reason}{left_out}");
+            }
+            (SendOutcome::Later { reason: reason.into(), doubtful: false }, status)
+        }
     };
-    Some(sender.words(channel, Facts::Check(Box::new(facts), News::Down { flip, also: Also::default() }), now))
+    let (sent, status) = sent;
+    let report = Report { channel: id, sent_to: Some(channel), rows: Vec::new(), told_with: None, sent, status };
+    // What is not written now is written in a minute.
+    let _ = sender.handle.call(Command::ReportDeliveries(vec![report])).await;
+}
+
+async fn send_all(sender: &MessageSender, channel: &Arc<Channel>, flips: &Flips) -> RoundEnd {
+    let down = sender.told_down_ids(channel);
+    if down.is_empty() {
+        return None;
+    }
+    let settings = match with_secrets(&channel.settings).await {
+        Ok(settings) => settings,
+        Err(error) => return Some(Err((error, 0))),
+    };
+    if let Some(lacks) = settings.lacks() {
+        return Some(Err((lacks, 0)));
+    }
+    let mut end = None;
+    for checks in down.chunks(AT_ONCE) {
+        read_flips(sender, checks, flips).await;
+        let place = match settings.urls().next() {
+            Some(url) => match sender.outbound.for_project(channel.project).reserve(url).await {
+                Ok(place) => Some(place),
+                Err(error) => return Some(Err((error.to_string(), 0))),
+            },
+            None => None,
+        };
+        // From here on nothing else is sent to the channel until the answer has come, and nothing waits before the request is made.
+        let _alone = Alone::with(sender, channel.id);
+        let now = sender.handle.now();
+        let alerts = alerts(sender, channel, checks, flips, now);
+        let Some(first) = alerts.first() else { continue };
+        let attempt = first_attempt(String::new(), now);
+        let mut place = place;
+        for step in channel::sustain(&settings, &alerts.iter().collect::<Vec<_>>(), now) {
+            let (answer, _) = sender.carry_out(&step, channel, place.take()).await;
+            let judged = channel::judge(&settings, first, &attempt, &step, &answer, sender.handle.now());
+            let result = if judged.verdict == Verdict::Delivered { Ok(()) } else { Err((judged.error, judged.status)) };
+            if result.is_err() && matches!(answer, Answer::Nothing(_)) {
+                return Some(result);
+            }
+            // One answer that refuses counts.
+            end = match end {
+                Some(Err(error)) => Some(Err(error)),
+                _ => Some(result),
+            };
+        }
+    }
+    end
+}
+
+/// Keeps everything else from being sent to a channel until it is dropped.
+struct Alone<'s>(&'s MessageSender, ChannelId);
+
+impl<'s> Alone<'s> {
+    fn with(sender: &'s MessageSender, channel: ChannelId) -> Self {
+        sender.resending.borrow_mut().insert(channel);
+        Self(sender, channel)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.resending.borrow_mut().remove(&self.1);
+    }
+}
+
+/// Reads the flips by which checks went down, unless another channel of the project needed them.
+async fn read_flips(sender: &MessageSender, checks: &[CheckId], flips: &Flips) {
+    for some in checks.chunks(READ_AT_ONCE) {
+        let numbers: Vec<_> =
+            sender.handle.with_state(|state| some.iter().filter_map(|id| Some(state.check(*id)?.state.last_flip)).collect());
+        for number in numbers {
+            flips.borrow_mut().entry(number).or_insert_with(|| sender.handle.flip(number).ok().flatten().map(|logged| logged.flip));
+        }
+        yield_now().await;
+    }
+}
+
+/// The alerts of those checks that are down now. What a row of the outbox is about gets its word from there.
+fn alerts(sender: &MessageSender, channel: &Channel, checks: &[CheckId], flips: &Flips, now: Moment) -> Vec<Alert> {
+    let (project, down) = sender.handle.with_state(|state| {
+        let is_quiet = |check: &&Check| state.outbox.of_pair(channel.id, check.id).next().is_none();
+        let down = checks.iter().filter_map(|id| state.check(*id)).filter(|check| check.state.telling.is_told()).filter(is_quiet);
+        let project = state.project(channel.project).map(|found| found.project.name.as_str().to_owned());
+        (project.unwrap_or_default(), down.cloned().collect::<Vec<_>>())
+    });
+    let flips = flips.borrow();
+    let alert = |check: &Check| {
+        let flip = (*flips.get(&check.state.last_flip)?)?;
+        let facts = CheckFacts {
+            uuid: check.uuid,
+            unique_key: UniqueKey::of(check.uuid),
+            settings: Arc::clone(&check.settings),
+            n_pings: check.state.n_pings,
+            failures: check.state.failures,
+            ..CheckFacts::example(&project)
+        };
+        let news = News::Down { flip, also: Also::default() };
+        Some(sender.words(channel, Facts::Check(Box::new(facts), news), now))
+    };
+    down.iter().filter_map(alert).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(queue: &mut Queue) -> Option<(u64, u64)> {
+        queue.next().map(|(project, channel, _)| (project.0, channel.0))
+    }
+
+    #[test]
+    fn projects_take_turns_and_each_has_one_channel_under_way() {
+        let mut queue = Queue::default();
+        let pairs = |of: &[(u64, u64)]| of.iter().map(|(project, channel)| (ProjectId(*project), ChannelId(*channel))).collect::<Vec<_>>();
+        queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21)]));
+        assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some((1, 11)), Some((2, 21)), None]);
+        // In the next minute those are left out that wait or are under way.
+        queue.add(pairs(&[(1, 11), (1, 12), (1, 13), (2, 21), (3, 31)]));
+        queue.end(ProjectId(2), ChannelId(21));
+        queue.end(ProjectId(1), ChannelId(11));
+        assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some((3, 31)), Some((1, 12)), None]);
+        queue.end(ProjectId(1), ChannelId(12));
+        assert_eq!(next(&mut queue), Some((1, 13)));
+        queue.end(ProjectId(1), ChannelId(13));
+        queue.end(ProjectId(3), ChannelId(31));
+        assert_eq!((next(&mut queue), queue.projects.len()), (None, 0));
+    }
 }

@@ -52,6 +52,8 @@ pub(super) struct Dialler {
     pub(super) guard: Guard,
     pub(super) proxies: Proxies,
     pub(super) roots: Roots,
+    /// True if it sends for channels, which have `tls-pin`.
+    pub(super) with_pins: bool,
 }
 
 impl Dialler {
@@ -144,9 +146,10 @@ impl Dialler {
         match timeout(TLS_TIME, TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(stream),
             // Roots that were added since they were read may know the issuer.
-            Ok(Err(error)) => {
-                Err(Disagreed { error: tls::told(host, &error), again: tls::is_unknown_issuer(&error) && self.roots.reread() })
-            }
+            Ok(Err(error)) => Err(Disagreed {
+                error: tls::told(host, &error, self.with_pins),
+                again: tls::is_unknown_issuer(&error) && self.roots.reread(),
+            }),
             Err(_) => Err(told(Stage::Tls, format!("TLS with {host} took more than {} seconds", TLS_TIME.as_secs()))),
         }
     }

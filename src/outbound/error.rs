@@ -32,16 +32,22 @@ pub struct SendError {
     pub stage: Stage,
     /// It had gone out whole: the other side may have taken it, although it did not say so.
     pub doubtful: bool,
+    /// No later try helps until somebody has changed something.
+    pub lasting: bool,
     text: String,
 }
 
 impl SendError {
     pub(super) fn new(stage: Stage, text: impl Into<String>) -> Self {
-        Self { stage, doubtful: false, text: text.into() }
+        Self { stage, doubtful: false, lasting: stage == Stage::Setup, text: text.into() }
     }
 
     pub(super) fn doubtful(self, doubtful: bool) -> Self {
         Self { doubtful, ..self }
+    }
+
+    pub(super) fn lasting(self, lasting: bool) -> Self {
+        Self { lasting, ..self }
     }
 }
 

@@ -56,6 +56,12 @@ impl Refused {
 }
 
 impl Guard {
+    /// True if channels made through the API reach this address only where `--outbound-allow` names it: one of this machine or its link.
+    pub fn needs_allowance(address: IpAddr) -> bool {
+        let guard = Self::default();
+        guard.check(address, Trust::Operator).is_ok() && guard.check(address, Trust::Api).is_err()
+    }
+
     /// Whether this address may be connected to.
     pub(super) fn check(&self, address: IpAddr, trust: Trust) -> Result<(), Refused> {
         let within = embedded(address);

@@ -16,20 +16,20 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, 
 use hyper::{Method, Request, Response};
 use tokio::time::{sleep, timeout};
 
-use super::Inner;
 use super::error::{SendError, Stage};
 use super::guard::Trust;
 use super::limits::Permit;
 use super::pool::{Key, Sender};
 use super::tls::CertificatePin;
 use super::url::Url;
+use super::{Inner, Outbound};
 
 /// Bytes of an answer's body that are read, unless more are asked for.
 pub(super) const MOST_BODY: usize = 64 * 1024;
 /// Redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
 /// How long a request waits until it is its turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Headers that another origin may see: they say what a request is, never who sends it.
 const FOR_ANYBODY: [&str; 7] =
     ["content-type", "user-agent", "idempotency-key", "webhook-id", "webhook-timestamp", "overdue-attempt", "overdue-possible-duplicate"];
@@ -57,7 +57,8 @@ pub struct HttpRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Redirects {
     /// To a host of the user's own: up to three, none from https to http. 303 becomes GET, others keep method and body. Another origin
-    /// is not told what may be a secret: it gets no header but a few that say what kind of request this is.
+    /// is not told what may be a secret: it gets no header but a few that say what kind of request this is. It is reached only where
+    /// channels made through the API may reach, whoever made this one.
     Own,
     /// Not at all: the answer is the redirect.
     None,
@@ -89,10 +90,21 @@ impl fmt::Debug for HttpAnswer {
     }
 }
 
-pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust, most_body: usize) -> Result<HttpAnswer, SendError> {
+/// `place`: where the request is sent, if that was waited for.
+pub(super) async fn send(
+    outbound: &Outbound,
+    place: Option<Permit>,
+    request: HttpRequest,
+    mut trust: Trust,
+    most_body: usize,
+) -> Result<HttpAnswer, SendError> {
+    let inner = &*outbound.inner;
     let mut url = Url::parse(&request.url)?;
     let mut parts = Parts::new(&request, &url)?;
-    let mut permit = turn(inner, &url).await?;
+    let mut permit = match place {
+        Some(place) => place,
+        None => turn(outbound, &url).await?,
+    };
     let mut end = pin!(sleep(request.within));
     let mut left = if request.redirects == Redirects::Own { MOST_REDIRECTS } else { 0 };
     loop {
@@ -113,17 +125,19 @@ pub(super) async fn send(inner: &Inner, request: HttpRequest, trust: Trust, most
         }
         if next.origin() != url.origin() {
             parts.forget_secrets();
+            // The operator has named the first origin. Where it leads on is the word of whoever runs that.
+            trust = Trust::Api;
         }
         url = next;
         drop(permit);
-        permit = turn(inner, &url).await?;
+        permit = turn(outbound, &url).await?;
     }
 }
 
 /// Waits until it is the turn of a request to this place.
-async fn turn(inner: &Inner, url: &Url) -> Result<Permit, SendError> {
+pub(super) async fn turn(outbound: &Outbound, url: &Url) -> Result<Permit, SendError> {
     let told = |_| SendError::new(Stage::Timeout, format!("too much is being sent to {}", url.place.host));
-    timeout(LONGEST_WAIT, inner.limits.enter(&url.place)).await.map_err(told)
+    timeout(LONGEST_WAIT, outbound.inner.limits.enter(&url.place, outbound.project)).await.map_err(told)
 }
 
 /// Method, headers and body, as the next hop gets them.

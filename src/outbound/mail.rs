@@ -11,10 +11,11 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use self::server::Security;
-use super::Inner;
+use super::Outbound;
 use super::dial::{Dialler, Stream, reason};
 use super::error::{SendError, Stage};
 use super::guard::Trust;
+use super::http::LONGEST_WAIT;
 use crate::clock::Clock;
 pub use message::OutgoingMail;
 pub use server::{MailFrom, MailServer, Relay};
@@ -152,13 +153,15 @@ async fn bid_farewell(session: Option<Session>) {
     }
 }
 
-pub(super) async fn send(inner: &Inner, mail: OutgoingMail) -> Result<MailSent, MailError> {
+pub(super) async fn send(outbound: &Outbound, mail: OutgoingMail) -> Result<MailSent, MailError> {
+    let inner = &*outbound.inner;
     let no_server = || SendError::new(Stage::Setup, "no mail server is set; start with --mail-server");
     let relay = inner.relay.as_ref().ok_or_else(no_server)?;
     let message = mail.build(&relay.from)?;
-    let _permit = inner.limits.enter(&relay.server.place).await;
-    let sending = AtomicBool::new(false);
     let host = &relay.server.place.host;
+    let entering = timeout(LONGEST_WAIT, inner.limits.enter(&relay.server.place, outbound.project));
+    let _permit = entering.await.map_err(|_| SendError::new(Stage::Timeout, format!("too much is being sent to {host}")))?;
+    let sending = AtomicBool::new(false);
     let delivered = timeout(mail.within, async {
         if let Some(session) = inner.post.take() {
             match deliver(session, relay, &mail, &message, &sending).await {
@@ -177,6 +180,9 @@ pub(super) async fn send(inner: &Inner, mail: OutgoingMail) -> Result<MailSent, 
     Ok(sent)
 }
 
+/// How long a server may take to say its first line, when it may be waiting for TLS.
+const GREETING_TIME: Duration = Duration::from_secs(20);
+
 fn is_stale(error: &MailError) -> bool {
     match error {
         MailError::Send(error) => error.stage == Stage::Exchange,
@@ -192,7 +198,14 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
     let us = our_name(&stream);
     let secure = async |stream: TcpStream| -> Result<Box<dyn Stream>, MailError> {
         let agreed = dialler.agree(stream, &server.place.host, None, &[]).await;
-        let stream: Box<dyn Stream> = Box::new(agreed.map_err(|disagreed| disagreed.error)?);
+        let stream: Box<dyn Stream> = Box::new(agreed.map_err(|disagreed| match server.security {
+            Security::Tls if !disagreed.error.lasting => {
+                let text =
+                    format!("{}: if it begins without TLS, as on port 587 or 25, give smtp:// in place of smtps://", disagreed.error);
+                SendError::new(Stage::Tls, text)
+            }
+            _ => disagreed.error,
+        })?);
         Ok(stream)
     };
     let greeting = MailStep::Greeting;
@@ -204,7 +217,7 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
         }
         Security::StartTls => {
             let mut client = SmtpClient { stream, timeout: within };
-            positive(greeting, &client.read().await.map_err(lost)?)?;
+            positive(greeting, &first_reply(&mut client, relay, within).await?)?;
             let offers = hello(&mut client, &us, relay).await?;
             if offers.capabilities & EXT_START_TLS == 0 {
                 let text = format!(
@@ -219,7 +232,7 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
         }
         Security::None => {
             let mut client: SmtpClient<Box<dyn Stream>> = SmtpClient { stream: Box::new(stream), timeout: within };
-            positive(greeting, &client.read().await.map_err(lost)?)?;
+            positive(greeting, &first_reply(&mut client, relay, within).await?)?;
             client
         }
     };
@@ -301,6 +314,20 @@ fn told(step: MailStep, reply: &Response<String>) -> MailReply {
 }
 
 /// The connection broke, or what came was no reply.
+/// Reads the first line of a server that does not begin with TLS.
+async fn first_reply<T: Stream>(client: &mut SmtpClient<T>, relay: &Relay, within: Duration) -> Result<Response<String>, MailError> {
+    let stage = match timeout(GREETING_TIME.min(within / 2), client.read()).await {
+        Ok(Ok(reply)) => return Ok(reply),
+        Ok(Err(_)) => Stage::Exchange,
+        Err(_) => Stage::Timeout,
+    };
+    let host = &relay.server.place.host;
+    let text = format!(
+        "the mail server {host} sent no greeting: if it begins with TLS, as on port 465, give smtps:// in place of smtp:// or smtp+plain://"
+    );
+    Err(SendError::new(stage, text).into())
+}
+
 fn lost(relay: &Relay, error: &mail_send::Error) -> MailError {
     let host = &relay.server.place.host;
     let text = match error {

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use sha2::{Digest as _, Sha256};
 
@@ -104,13 +106,12 @@ impl Roots {
         if roots.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
+        let mut named = Vec::new();
         if let Some(path) = &self.extra {
-            roots.add_parsable_certificates(read_authorities(path).map_err(|error| SendError::new(Stage::Setup, error))?);
+            named = read_authorities(path).map_err(|error| SendError::new(Stage::Setup, error))?;
+            roots.add_parsable_certificates(named.iter().cloned());
         }
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}")))?;
-        Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+        trusting(roots, named).map(Arc::new).map_err(|error| SendError::new(Stage::Tls, format!("TLS cannot be used: {error}")))
     }
 }
 
@@ -125,12 +126,14 @@ pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static
 }
 
 /// What went wrong while TLS was agreed on with this host, in a sentence.
-pub(super) fn told(host: &Host, error: &std::io::Error) -> SendError {
+/// `with_pins`: it is for channels, which have `tls-pin`.
+pub(super) fn told(host: &Host, error: &std::io::Error, with_pins: bool) -> SendError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let or_pin = if with_pins { ", or its fingerprint to the channel as tls-pin" } else { "" };
     let sentence = match inner {
         Some(Error::InvalidCertificate(wrong)) => match wrong {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a certificate authority, tls-pin this certificate alone"
+                "the certificate of {host} is signed by nobody who is trusted: --ca-file names a certificate authority, or the certificate itself{or_pin}"
             ),
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => format!("the certificate of {host} has expired"),
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
@@ -140,23 +143,93 @@ pub(super) fn told(host: &Host, error: &std::io::Error) -> SendError {
                 format!("the certificate of {host} is made out for another name")
             }
             CertificateError::ApplicationVerificationFailure => format!("the certificate of {host} is not the one that tls-pin names"),
+            other if is_authority(other) => {
+                format!("the certificate of {host} signs itself and is not known: give it to --ca-file{or_pin}")
+            }
             other => format!("the certificate of {host} is not valid: {other:?}"),
         },
         Some(other) => format!("TLS with {host} failed: {other}"),
         None => format!("TLS with {host} failed: {}", error.kind()),
     };
-    SendError::new(Stage::Tls, sentence)
+    SendError::new(Stage::Tls, sentence).lasting(matches!(inner, Some(Error::InvalidCertificate(_))))
 }
 
 /// Whether the certificate was refused because its issuer is not known, or bears the name of one that is. Roots that were added since
 /// may know it.
 pub(super) fn is_unknown_issuer(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    matches!(inner, Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)))
+    match inner {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => true,
+        Some(Error::InvalidCertificate(wrong)) => is_authority(wrong),
+        _ => false,
+    }
 }
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
+}
+
+/// A configuration that trusts what these roots have signed, and the certificates that the operator named even where a server shows one of
+/// them itself.
+fn trusting(roots: RootCertStore, named: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {
+    let config =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let by_roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?;
+    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(Trusting { by_roots, named })).with_no_client_auth())
+}
+
+/// True if a server showed the certificate of an authority as its own, as those of `openssl req -x509` are.
+fn is_authority(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity"))
+}
+
+/// Asks the roots. They refuse the certificate of an authority that is shown as a server's own: that is taken if the operator has named it,
+/// for the names that it is made out for. Its dates have been looked at by then.
+#[derive(Debug)]
+struct Trusting {
+    by_roots: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Trusting {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.by_roots.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Err(Error::InvalidCertificate(wrong)) if is_authority(&wrong) && self.named.iter().any(|named| named == certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_roots.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_roots.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_roots.supported_verify_schemes()
+    }
 }
 
 fn pinned(pin: CertificatePin) -> Result<Arc<ClientConfig>, Error> {

@@ -48,7 +48,7 @@ async fn applied(handle: &Handle, declared: &DeclaredFiles, base_url: &str) -> R
     let reading = move || declare::prepare(&files, &Secrets { variable: &|name| std::env::var(name).ok() });
     let read: Result<_, PrepareError> = tokio::task::spawn_blocking(reading).await.map_err(|error| error.to_string())?;
     let prepared = read.map_err(|error| error.to_string())?;
-    if let Some(warning) = prepared.warning {
+    for warning in &prepared.warnings {
         tracing::warn!("--apply: {warning}");
     }
     let prune = declared.prune.filter(|_| prepared.wanted.source.is_some());
@@ -69,7 +69,8 @@ async fn applied(handle: &Handle, declared: &DeclaredFiles, base_url: &str) -> R
 
 /// A new user without a password chooses one by a link, which is told once.
 async fn tell_link(handle: &Handle, name: &str, base_url: &str) {
-    let user = crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.state().users.by_name(&name).cloned());
+    let user =
+        crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));
     let Some(user) = user else { return };
     match link(handle, Some(&user)).await {
         Ok(made) => super::tell(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {base_url}{}\n\n", made.path())),

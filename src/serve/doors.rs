@@ -33,6 +33,8 @@ pub(super) struct Doors {
     certificate: Option<Certificate>,
     /// Where the service is reached.
     pub(super) base_url: BaseUrl,
+    /// Whether a supervisor has passed on addresses for HTTP.
+    pub(super) has_passed: bool,
     mail: Option<(Vec<Bound>, smtp::Config)>,
     metrics: Vec<Bound>,
 }
@@ -51,6 +53,7 @@ impl Doors {
     /// Listens wherever the configuration says. The admin socket is not among these: whoever binds it has the database open.
     pub(super) async fn bind(config: &Config, passed: Passed) -> Result<Self, ServeError> {
         let certificate = config.certificate.as_ref().map(|files| read(files, http::PROTOCOLS)).transpose()?;
+        let has_passed = !passed.http.is_empty();
         let http = with_passed("--listen", passed.http, &config.listen)?;
         let base_url = match &config.base_url {
             Some(url) => url.clone(),
@@ -86,12 +89,19 @@ impl Doors {
         for (_, address) in metrics.iter().filter(|(_, address)| !address.ip().is_loopback()) {
             tracing::warn!("whoever reaches {address} reads the metrics: they need no key there");
         }
-        Ok(Self { http, certificate, base_url, mail, metrics })
+        Ok(Self { http, certificate, base_url, has_passed, mail, metrics })
     }
 
     /// Where HTTP requests are taken.
     pub(super) fn addresses(&self) -> String {
         self.http.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// The first address that other machines may reach; else the first one, and whether others reach it.
+    pub(super) fn reached(&self) -> Option<(SocketAddr, bool)> {
+        let mut addresses = self.http.iter().map(|(_, address)| *address);
+        let outward = addresses.clone().find(|address| !address.ip().is_loopback());
+        outward.map(|address| (address, true)).or_else(|| addresses.next().map(|address| (address, false)))
     }
 
     /// All certificates that are shown.
@@ -109,11 +119,19 @@ impl Doors {
         threads: Threads,
         stopped: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let Config { trusted_proxies, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
+        let Config { trusted_proxies, site_name, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
         let mut running = JoinSet::new();
         let base_url = self.base_url.as_str().to_owned();
-        let config =
-            http::Config { base_url: self.base_url, trusted_proxies, api_rate, web, connections_per_address, access_log, metrics_token };
+        let config = http::Config {
+            base_url: self.base_url,
+            trusted_proxies,
+            site_name,
+            api_rate,
+            web,
+            connections_per_address,
+            access_log,
+            metrics_token,
+        };
         let Threads { connections, handshakes, blocking } = threads;
         let connections = Arc::new(connections);
         let tls = self.certificate.map(|certificate| Arc::new(Tls::new(certificate, handshakes)));
@@ -152,8 +170,22 @@ fn with_passed(
         let listener = TcpListener::from_std(listener).map_err(|error| ServeError::Listen(flag, address, error))?;
         listeners.push((listener, address));
     }
-    listeners.extend(bind(flag, &others)?);
+    let held: Vec<_> = listeners.iter().map(|(_, address)| *address).collect();
+    listeners.extend(bind(flag, &others).map_err(|error| taken_by(&held, error))?);
     Ok(listeners)
+}
+
+/// Names the socket that was passed on if that is what holds an address.
+fn taken_by(passed: &[SocketAddr], error: ServeError) -> ServeError {
+    match error {
+        ServeError::Listen(flag, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+            match passed.iter().find(|passed| passed.port() == address.port()) {
+                Some(passed) => ServeError::TakenByPassed(flag, address, *passed),
+                None => ServeError::Listen(flag, address, error),
+            }
+        }
+        error => error,
+    }
 }
 
 /// Listens on the addresses of a flag.

@@ -17,6 +17,8 @@ pub enum ServeError {
     Store(StoreError),
     /// An address, of this flag, cannot be listened on.
     Listen(&'static str, SocketAddr, io::Error),
+    /// An address, of this flag, is taken by a socket that a supervisor passed on, which has that address.
+    TakenByPassed(&'static str, SocketAddr, SocketAddr),
     /// A socket of this name, which a supervisor passed on, cannot be used.
     Passed(String, io::Error),
     /// Mail has a domain, but no address.
@@ -50,6 +52,14 @@ impl fmt::Display for ServeError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
+            Self::TakenByPassed(flag, address, passed) => {
+                let unit = if *flag == "--smtp-listen" { "overdue-smtp.socket" } else { "overdue.socket" };
+                write!(
+                    f,
+                    "cannot listen on {address}: {unit} holds {passed} for this service; change the address there (systemctl edit {unit}; its first \
+                     lines say how), or turn it off with systemctl disable --now {unit}"
+                )
+            }
             Self::Passed(name, error) => {
                 write!(f, "the socket \"{name}\" that was passed on cannot be used: {error}; let its unit listen for TCP (ListenStream=)")
             }

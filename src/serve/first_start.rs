@@ -1,5 +1,6 @@
 //! What a database without a project gets, the line to paste for the first ping, and the link for the first owner.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::domain::project::{Access, DEFAULT_PING_LOG_LIMIT, KeyLabel, PingKey, ProjectName};
@@ -28,16 +29,57 @@ pub(super) async fn prepare(handle: &Handle, base_url: &BaseUrl, program: &Path,
     ))
 }
 
+/// How another device gets at the dashboard.
+pub(super) struct FromElsewhere<'a> {
+    /// What URLs of the service begin with.
+    pub(super) base_url: &'a BaseUrl,
+    /// Whether somebody named it: it is then what others reach.
+    pub(super) is_named: bool,
+    /// An address that is listened on, and whether other machines may reach it.
+    pub(super) reached: Option<(SocketAddr, bool)>,
+    /// Whether a supervisor holds the addresses.
+    pub(super) has_passed: bool,
+}
+
+impl FromElsewhere<'_> {
+    fn advice(&self) -> String {
+        let base_url = self.base_url.as_str();
+        let (scheme, _) = base_url.split_once(':').unwrap_or_default();
+        match self.reached {
+            _ if self.is_named => format!("From another device: open {base_url}/setup/ and type the code, the last part of that link."),
+            Some((address, true)) => {
+                let host = if address.ip().is_unspecified() { "ADDRESS".into() } else { address.ip().to_string() };
+                let host = if host.contains(':') { format!("[{host}]") } else { host };
+                let which = if address.ip().is_unspecified() { ", ADDRESS being that of this machine," } else { "" };
+                format!(
+                    "From another device: open {scheme}://{host}:{}/setup/{which} and type the code, the last part of that link.",
+                    address.port()
+                )
+            }
+            Some((_, false)) if self.has_passed => {
+                "This machine alone reaches it. The first lines of `systemctl cat overdue.socket` say how others do.".into()
+            }
+            Some((address, false)) => format!(
+                "This machine alone reaches it. For other devices start it with --listen 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, \
+                 ADDRESS being that of this machine.",
+                port = address.port()
+            ),
+            None => String::new(),
+        }
+    }
+}
+
 /// What to do as long as there is nobody who may sign in: a link that is drawn anew at each start. `None`: none could be made, which is
 /// logged.
-pub(super) async fn setup(handle: &Handle, base_url: &BaseUrl) -> Option<String> {
+pub(super) async fn setup(handle: &Handle, from_elsewhere: &FromElsewhere<'_>, program: &Path, data: &Path) -> Option<String> {
+    let (program, data) = (quoted(&program.to_string_lossy()), quoted(&data.to_string_lossy()));
     match manage::user::link(handle, None).await {
         Ok(link) => Some(format!(
             "\nOpen the dashboard and choose a password:\n\n    {}{}\n\n\
-             From another device: open /setup at this machine's address and type the code. It is good for 24 hours; `overdue user link` prints \
-             a new one.\n\n",
-            base_url.as_str(),
-            link.path()
+             {}\nThe code is good for 24 hours; this prints a new one:\n\n    {program} user link --data {data}\n\n",
+            from_elsewhere.base_url.as_str(),
+            link.path(),
+            from_elsewhere.advice(),
         )),
         Err(error) => {
             tracing::warn!("no link to set up the dashboard could be made: {error}");
@@ -61,6 +103,22 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_device_is_sent_where_something_listens() {
+        for (base_url, is_named, reached, has_passed, wanted) in [
+            ("https://example.org/checks", true, ("127.0.0.1:8000", false), false, "open https://example.org/checks/setup/ and"),
+            ("http://localhost:8000", false, ("0.0.0.0:8000", true), false, "open http://ADDRESS:8000/setup/, ADDRESS being"),
+            ("https://[::1]:1", false, ("[2001:db8::1]:443", true), false, "open https://[2001:db8::1]:443/setup/ and"),
+            ("http://127.0.0.1:8080", false, ("127.0.0.1:8080", false), false, "--listen 0.0.0.0:8080 --base-url http://ADDRESS:8080,"),
+            ("http://127.0.0.1:8000", false, ("127.0.0.1:8000", false), true, "systemctl cat overdue.socket"),
+        ] {
+            let base_url: BaseUrl = base_url.parse().unwrap();
+            let reached = Some((reached.0.parse().unwrap(), reached.1));
+            let advice = FromElsewhere { base_url: &base_url, is_named, reached, has_passed }.advice();
+            assert!(advice.contains(wanted), "{wanted}: {advice}");
+        }
+    }
 
     #[test]
     fn words_survive_a_shell() {

@@ -69,10 +69,9 @@ fn signals(handle: &Handle, peer: IpAddr, message: &[u8], targets: &[Target]) ->
         said
     };
     let signal = |target| {
-        let settings = {
-            let state = handle.state();
+        let settings = handle.with_state(|state| {
             state.addressee(target).ok().flatten().and_then(|id| state.check(id)).map(|check| Arc::clone(&check.settings))
-        };
+        });
         if settings.is_none()
             && tracing::enabled!(Level::DEBUG)
             && let Some(left_out) = DROPPED.admit(handle.now())

@@ -1,9 +1,15 @@
 //! Why the system refuses a path of the data directory, told so that one knows whose it is and what to do: mostly a command runs as
 //! another user than the service.
 
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use rustix::process::geteuid;
+
+/// The data directory of the service that a package installs.
+pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
 
 /// What to tell of an error on this path.
 pub fn refusal(path: &Path, error: &io::Error) -> String {
@@ -22,25 +28,56 @@ pub fn refusal(path: &Path, error: &io::Error) -> String {
 
 /// The innermost part of the path that can be looked at is what refuses.
 fn denied(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
     let part = path.ancestors().find_map(|part| Some((part, std::fs::metadata(part).ok()?)));
-    let Some((part, metadata)) = part else { return format!("cannot use {}: {error}", path.display()) };
-    let (owner, own) = (user(metadata.uid()), user(rustix::process::geteuid().as_raw()));
-    format!(
-        "cannot use {}: {error}; {} belongs to {owner}, and this runs as {own}: run it as {owner}, or change the owner with chown",
-        path.display(),
-        part.display()
-    )
+    let Some((part, metadata)) = part else { return format!("cannot use {shown}: {error}") };
+    let own = geteuid().as_raw();
+    let about = advice(part, &metadata, own, |id| entry(id).map(|entry| entry.name));
+    format!("cannot use {shown}: {error}; {} {about}", part.display())
 }
 
-/// The name of a user, if the system's list has it. Users that a supervisor makes up are in no list.
-fn user(id: u32) -> String {
+/// Says what is wrong with the owner or the mode of a part of a path, for a process of this user, and what to do.
+fn advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u32) -> Option<String>) -> String {
+    let called = |id: u32| name(id).unwrap_or_else(|| format!("user {id}"));
+    let (owner, shown) = (metadata.uid(), part.display());
+    if owner == own {
+        let (mode, right) = if metadata.is_dir() { (metadata.mode() & 0o7777, "700") } else { (metadata.mode() & 0o7777, "600") };
+        return format!("has mode {mode:04o}: run chmod {right} {shown}");
+    }
+    let whose = format!("belongs to {}, and this runs as {}", called(owner), called(own));
+    match name(owner) {
+        Some(_) if owner == 0 => format!("{whose}: run it with sudo"),
+        Some(name) => format!("{whose}: run it with sudo -u {name}"),
+        // A container has no list of the users outside of it.
+        None => format!("{whose}: run it as user {owner}, or, if nothing else uses it, run chown -R {own} {shown}"),
+    }
+}
+
+/// A user in the system's list.
+struct Entry {
+    name: String,
+    group: u32,
+}
+
+/// Users that a supervisor makes up are in no list.
+fn entry(id: u32) -> Option<Entry> {
     let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = list.lines().find_map(|line| {
+    list.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
-        (fields.nth(1)? == id.to_string()).then_some(name)
-    });
-    named.map_or_else(|| format!("user {id}"), str::to_owned)
+        let (found, group) = (fields.nth(1)?, fields.next()?.parse().ok()?);
+        (found == id.to_string()).then(|| Entry { name: name.to_owned(), group })
+    })
+}
+
+/// The name of a user, if the system's list has it.
+pub(super) fn user(id: u32) -> String {
+    entry(id).map_or_else(|| format!("user {id}"), |entry| entry.name)
+}
+
+/// The group that a user belongs to before all others, if the system's list has the user.
+pub(super) fn primary_group(id: u32) -> Option<u32> {
+    entry(id).map(|entry| entry.group)
 }
 
 #[cfg(test)]
@@ -50,10 +87,10 @@ mod tests {
     #[test]
     fn refusals_name_the_path_and_what_to_do() {
         let directory = tempfile::tempdir().unwrap();
-        let owner = user(std::fs::metadata(directory.path()).unwrap().uid());
+        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
         let (there, path) = (directory.path().display().to_string(), directory.path().join("a/overdue.redb"));
         for (kind, part) in [
-            (ErrorKind::PermissionDenied, format!("; {there} belongs to {owner}, and this runs as {owner}: ")),
+            (ErrorKind::PermissionDenied, format!("; {there} has mode 0500: run chmod 700 {there}")),
             (ErrorKind::NotADirectory, "it is not a directory; --data names".into()),
             (ErrorKind::ReadOnlyFilesystem, "choose another directory with --data".into()),
             (ErrorKind::StorageFull, "no storage space".into()),
@@ -62,5 +99,30 @@ mod tests {
             assert!(told.contains(&part) && told.contains(&path.display().to_string()), "{told}");
         }
         assert_eq!((user(0).as_str(), user(u32::MAX).as_str()), ("root", "user 4294967295"));
+    }
+
+    #[test]
+    fn advice_depends_on_who_owns_what() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("overdue.redb");
+        std::fs::write(&file, b"").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
+        let owner = std::fs::metadata(directory.path()).unwrap().uid();
+        let of_directory = std::fs::metadata(directory.path()).unwrap();
+        let shown = directory.path().display();
+        let told = |own: u32, name: Option<&str>| advice(directory.path(), &of_directory, own, |_| name.map(str::to_owned));
+        assert_eq!(told(owner, None), format!("has mode 0500: run chmod 700 {shown}"));
+        let of_file = advice(&file, &std::fs::metadata(&file).unwrap(), owner, |_| None);
+        assert_eq!(of_file, format!("has mode 0400: run chmod 600 {}", file.display()));
+        // Whoever changed the owner of a running service's directory would stop that service.
+        let named = told(owner + 1, Some("overdue"));
+        let cure = if owner == 0 { "run it with sudo" } else { "run it with sudo -u overdue" };
+        assert!(named.ends_with(cure) && !named.contains("chown"), "{named}");
+        let unnamed = told(owner + 1, None);
+        assert!(
+            unnamed.contains(&format!("as user {owner}, or")) && unnamed.contains(&format!("chown -R {} {shown}", owner + 1)),
+            "{unnamed}"
+        );
     }
 }

@@ -1,13 +1,16 @@
 //! What the database lies on: a directory of its own, or storage that a test brings.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Builder, Database, StorageBackend};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::storage::Storage;
 use super::{Progress, StoreError, caught};
@@ -23,6 +26,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// Bytes that are written again at a time where some of them cannot be read.
 const PAGE_BYTES: usize = 4096;
+
+/// Has opening a link fail.
+pub(crate) const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
 /// What helps whoever has a file that cannot be used.
 const RESTORE: &str = "restore it from a backup, or move it away to begin anew";
@@ -124,7 +130,7 @@ impl Medium {
         let Self::Directory(directory) = self else { return Ok(()) };
         let path = directory.join("probe");
         // More than one block, so that a full disk says so.
-        let written = File::create(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
+        let written = create_file(&path).and_then(|mut file| file.write_all(&[0; 1 << 16]).and_then(|()| file.sync_all()));
         let removed = std::fs::remove_file(&path);
         written.and(removed)
     }
@@ -188,17 +194,53 @@ fn open_database(path: &Path) -> Result<(File, FileId), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(told("it is a link to a file that is not there; mount what it leads to, or correct the link".into()))
         }
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
+            Err(told("it is a link, which is followed for the owner of its directory only: run this as that user".into()))
+        }
         Err(error) => Err(StoreError::Directory(path.into(), error)),
     }
 }
 
+/// Opens the database file. A link to it is followed for the owner of its directory only: anybody else may not know where it leads.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+    let owner = path.parent().and_then(|directory| fs::metadata(directory).ok()).map(|directory| directory.uid());
+    let is_owner = owner == Some(geteuid().as_raw());
+    OpenOptions::new().read(true).write(true).custom_flags(if is_owner { 0 } else { NO_FOLLOW }).open(path)
+}
+
+/// Makes a file that only its owner can read. What was left there under its name is removed, and not written into.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(path)
 }
 
 /// Makes a directory, and those above it, that only its owner can enter.
 pub(super) fn make_private_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() { Ok(()) } else { DirBuilder::new().recursive(true).mode(0o700).create(directory) }
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let changed = parents_of_missing(directory);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    // The names of the new directories must be as durable as what is going to be in them.
+    changed.iter().try_for_each(|parent| match File::open(parent) {
+        Ok(parent) => parent.sync_all(),
+        // One may add to it and not read it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(error),
+    })
+}
+
+/// Returns the directories that get an entry when this one is made with those above it, the lowest first.
+fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
+    let missing = directory.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
+    let parent = |missing: &Path| match missing.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    missing.map(parent).collect()
 }
 
 /// Whether there is nothing of that name, not even a link.
@@ -213,8 +255,7 @@ fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()>
     // Another process may have been quicker.
     if is_missing(path) {
         let new = path.with_extension("new");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        give_to_owner(&file, &locked)?;
+        let file = create_file(&new)?;
         drop(builder.create_file(file).map_err(io::Error::other)?);
         std::fs::rename(&new, path)?;
         // The name must be as durable as what is going to be in the file.
@@ -223,14 +264,33 @@ fn make_file(builder: &Builder, directory: &Path, path: &Path) -> io::Result<()>
     Ok(())
 }
 
-/// Gives a new file to the owner of its directory: what root makes there must not be closed to the service. Only root can.
-pub(super) fn give_to_owner(file: &File, directory: &File) -> io::Result<()> {
-    let (owner, own) = (directory.metadata()?, file.metadata()?);
-    if owner.uid() == own.uid() {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_written_through_a_link_that_was_left() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = elsewhere.path().join("target");
+        for name in ["overdue.new", "probe"] {
+            fs::write(&target, b"somebody's").unwrap();
+            std::os::unix::fs::symlink(&target, directory.path().join(name)).unwrap();
+            let medium = Medium::Directory(directory.path().into());
+            medium.probe().unwrap();
+            drop(medium.open(&Progress::default()).unwrap());
+            assert_eq!(fs::read(&target).unwrap(), b"somebody's", "{name}");
+        }
+        let made = fs::symlink_metadata(directory.path().join(FILE_NAME)).unwrap();
+        assert_eq!((made.is_file(), made.mode() & 0o777), (true, 0o600));
     }
-    match fchown(file, Some(owner.uid()), Some(owner.gid())) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        given => given,
+
+    #[test]
+    fn every_directory_that_gets_an_entry_is_made_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let (there, made) = (directory.path(), directory.path().join("a/b"));
+        assert_eq!(parents_of_missing(&made), [there.join("a"), there.into()]);
+        make_private_directory(&made).unwrap();
+        assert!(made.is_dir() && parents_of_missing(&made).is_empty());
+        assert_eq!(parents_of_missing(Path::new("not-there")), [PathBuf::from(".")]);
     }
 }

@@ -10,7 +10,7 @@ type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
 /// release lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -23,6 +23,7 @@ const STEPS: [Step; 12] = [
     rows_with_adopted_keys,
     rows_of_imports,
     rows_of_replacements,
+    rows_with_delivery_proofs,
 ];
 
 /// The version that this release writes.
@@ -119,4 +120,10 @@ fn rows_of_imports(_: &WriteTransaction) -> Result<(), StoreError> {
 /// Version 12: rows of checks that are written from here on say how many pings an import brought, and have version 6.
 fn rows_of_replacements(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
+}
+
+/// Version 13: rows of channels say whether something has arrived and who has unsubscribed, groups list their members by UUID, and both
+/// have version 3.
+fn rows_with_delivery_proofs(transaction: &WriteTransaction) -> Result<(), StoreError> {
+    super::project::rewrite_channels(transaction, &super::outbox::channels_reached(transaction)?)
 }

@@ -1,6 +1,6 @@
 //! What waits to be sent to channels, and the log of what has become of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeSet;
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow};
-use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, ProjectId, UniqueKey};
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::moment::Moment;
 
 /// `outbox`: delivery number -> `WaitingRow`.
@@ -153,29 +153,36 @@ pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, Store
 }
 
 impl Batch {
-    /// Writes a row of the outbox.
-    pub fn put_waiting(&self, waiting: &OutboxRow) -> Result<(), StoreError> {
-        let row = WaitingRow {
-            channel: waiting.channel.0,
-            check: waiting.check.0,
-            flip: waiting.flip.0,
-            event: event_number(waiting.event),
-            at: waiting.at.micros(),
-            queued: waiting.queued.micros(),
-            attempts: waiting.attempts,
-            begun: waiting.begun.map(Moment::micros),
-            interrupted: waiting.interrupted,
-            doubtful: waiting.doubtful,
-            away: waiting.away,
-            skipped: waiting.skipped,
-            gone: waiting.gone.as_ref().map(|gone| (&*gone.name, gone.unique_key.to_bytes())),
-        };
-        self.put(OUTBOX, waiting.number.0, &row)
+    /// Writes rows of the outbox.
+    pub fn put_waiting<'a>(&self, rows: impl IntoIterator<Item = &'a OutboxRow>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(OUTBOX)?;
+        let mut bytes = Vec::new();
+        for waiting in rows {
+            let row = WaitingRow {
+                channel: waiting.channel.0,
+                check: waiting.check.0,
+                flip: waiting.flip.0,
+                event: event_number(waiting.event),
+                at: waiting.at.micros(),
+                queued: waiting.queued.micros(),
+                attempts: waiting.attempts,
+                begun: waiting.begun.map(Moment::micros),
+                interrupted: waiting.interrupted,
+                doubtful: waiting.doubtful,
+                away: waiting.away,
+                skipped: waiting.skipped,
+                gone: waiting.gone.as_ref().map(|gone| (&*gone.name, gone.unique_key.to_bytes())),
+            };
+            record::encode(&row, &mut bytes)?;
+            table.insert(waiting.number.0, bytes.as_slice())?;
+        }
+        Ok(())
     }
 
-    /// Removes a row of the outbox.
-    pub fn remove_waiting(&self, number: DeliveryNumber) -> Result<(), StoreError> {
-        self.transaction.open_table(OUTBOX)?.remove(number.0)?;
+    /// Removes rows of the outbox.
+    pub fn remove_waiting(&self, numbers: impl IntoIterator<Item = DeliveryNumber>) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(OUTBOX)?;
+        numbers.into_iter().try_for_each(|number| table.remove(number.0).map(drop))?;
         Ok(())
     }
 
@@ -203,41 +210,52 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes old deliveries, at most `most` of them: the oldest that were finished before a moment, and as long as there are more than
-    /// `kept`, the oldest of whatever project has the most. A row that cannot be read goes, too. How many went.
-    pub fn prune_deliveries(
-        &self,
-        kept: u64,
-        before: Moment,
-        most: usize,
-        project_of: impl Fn(&Delivery) -> ProjectId,
-    ) -> Result<usize, StoreError> {
-        use redb::ReadableTableMetadata as _;
-        let mut table = self.transaction.open_table(DELIVERIES)?;
-        let mut gone = Vec::new();
+    /// Returns the oldest deliveries, at most `most`, that were finished before a moment. A row that cannot be read counts as one.
+    pub fn deliveries_finished_before(&self, before: Moment, most: usize) -> Result<Vec<DeliveryNumber>, StoreError> {
+        let table = self.transaction.open_table(DELIVERIES)?;
+        let mut old = Vec::new();
         for row in table.iter()?.take(most) {
             let (number, bytes) = row?;
             if read_delivery(number.value(), bytes.value()).is_ok_and(|delivery| delivery.finished >= before) {
                 break;
             }
-            gone.push(number.value());
+            old.push(DeliveryNumber(number.value()));
         }
-        let surplus = usize::try_from(table.len()?.saturating_sub(kept)).unwrap_or(usize::MAX);
-        if surplus > gone.len() && gone.len() < most {
-            let mut projects = BTreeMap::<ProjectId, VecDeque<u64>>::new();
-            for row in table.iter()?.skip(gone.len()) {
-                let (number, bytes) = row?;
-                let project = read_delivery(number.value(), bytes.value()).map_or(ProjectId(0), |delivery| project_of(&delivery));
-                projects.entry(project).or_default().push_back(number.value());
-            }
-            while gone.len() < surplus.min(most) {
-                let Some(oldest) = projects.values_mut().max_by_key(|own| own.len()).and_then(VecDeque::pop_front) else { break };
-                gone.push(oldest);
-            }
-        }
-        gone.iter().try_for_each(|number| table.remove(number).map(drop))?;
-        Ok(gone.len())
+        Ok(old)
     }
+
+    /// Returns the number of deliveries in the log.
+    pub fn delivery_count(&self) -> Result<u64, StoreError> {
+        use redb::ReadableTableMetadata as _;
+        Ok(self.transaction.open_table(DELIVERIES)?.len()?)
+    }
+
+    /// Shows `visit` every delivery, oldest first; `None` in place of one that cannot be read.
+    pub fn each_delivery(&self, mut visit: impl FnMut(DeliveryNumber, Option<Delivery>)) -> Result<(), StoreError> {
+        for row in self.transaction.open_table(DELIVERIES)?.iter()? {
+            let (number, bytes) = row?;
+            visit(DeliveryNumber(number.value()), read_delivery(number.value(), bytes.value()).ok());
+        }
+        Ok(())
+    }
+
+    /// Removes deliveries from the log.
+    pub fn remove_deliveries(&self, numbers: &[DeliveryNumber]) -> Result<(), StoreError> {
+        let mut table = self.transaction.open_table(DELIVERIES)?;
+        numbers.iter().try_for_each(|number| table.remove(number.0).map(drop))?;
+        Ok(())
+    }
+}
+
+/// The channels to which something was delivered, as far as the log of deliveries goes back.
+pub(super) fn channels_reached(transaction: &WriteTransaction) -> Result<BTreeSet<ChannelId>, StoreError> {
+    let mut reached = BTreeSet::new();
+    for row in transaction.open_table(DELIVERIES)?.iter()? {
+        let (number, bytes) = row?;
+        let delivery = read_delivery(number.value(), bytes.value()).ok();
+        reached.extend(delivery.filter(|delivery| delivery.outcome == DeliveryOutcome::Delivered).map(|delivery| delivery.channel));
+    }
+    Ok(reached)
 }
 
 impl Snapshot {

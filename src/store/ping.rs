@@ -361,6 +361,14 @@ impl Snapshot {
         Ok(chain)
     }
 
+    /// The number of the ping of a check that lies there. `None`: it is in the log no more.
+    pub fn number_at(&self, check: CheckId, arrival: Arrival) -> Result<Option<u64>, StoreError> {
+        let pings = self.transaction.open_table(PINGS)?;
+        let Some(bytes) = pings.get(arrival.0)? else { return Ok(None) };
+        let row: PingRow<'_> = record::decode(bytes.value())?;
+        Ok((row.check == check.0).then_some(row.n))
+    }
+
     /// Ping `wanted` of a check whose newest ping is number `n` at `arrival`. `None`: no such ping. The younger ones are walked past, not kept.
     pub fn ping_of(&self, check: CheckId, n: u64, arrival: Arrival, wanted: u64) -> Result<Option<Ping>, StoreError> {
         self.row_of(check, (n, arrival), wanted, |bytes, _| PingRow::read(bytes))

@@ -1,5 +1,6 @@
 //! Rows of projects, keys and channels: few, small, read whole at start.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
@@ -9,12 +10,12 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth};
+use crate::domain::alert::{Away, ChannelHealth, DeliveryProof};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{
-    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret,
+    Channel, ChannelName, DEFAULT_PING_LOG_LIMIT, Key, KeyHash, KeyLabel, KeyUse, PingKey, Project, ProjectName, Secret, find_members,
 };
 use crate::domain::staged::ProjectImport;
 
@@ -91,6 +92,13 @@ struct ChannelRow<'a> {
     disabled: Option<(i64, &'a str)>,
     #[serde(default)]
     failing: Option<(i64, &'a str)>,
+    /// Version 3 from here on. True: something has arrived. A text: why the last test failed.
+    #[serde(default)]
+    arrived: bool,
+    #[serde(default)]
+    test_failed: Option<&'a str>,
+    #[serde(default)]
+    unsubscribed: Vec<&'a str>,
 }
 
 fn yes() -> bool {
@@ -99,7 +107,7 @@ fn yes() -> bool {
 
 impl<'a> Record<'a> for ChannelRow<'a> {
     const TABLE: &'static str = "channels";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// Makes the tables, so that readers find them.
@@ -149,17 +157,7 @@ impl Batch {
 
     /// Writes a channel.
     pub fn put_channel(&self, channel: &Channel) -> Result<(), StoreError> {
-        let row = ChannelRow {
-            uuid: channel.uuid,
-            project: channel.project.0,
-            name: channel.name.as_str(),
-            kind: channel.settings.kind().name,
-            settings: channel.settings.pairs().collect(),
-            operator: channel.operator,
-            disabled: trouble(channel.health.disabled.as_ref()),
-            failing: trouble(channel.health.failing.as_ref()),
-        };
-        self.put(CHANNELS, channel.id.0, &row)
+        self.put(CHANNELS, channel.id.0, &channel_row(channel))
     }
 
     /// Removes a project. Its keys, channels and checks are removed one by one.
@@ -187,6 +185,47 @@ impl Batch {
         self.transaction.open_table(table)?.insert(id, bytes.as_slice())?;
         Ok(())
     }
+}
+
+fn channel_row(channel: &Channel) -> ChannelRow<'_> {
+    let health = &channel.health;
+    ChannelRow {
+        uuid: channel.uuid,
+        project: channel.project.0,
+        name: channel.name.as_str(),
+        kind: channel.settings.kind().name,
+        settings: channel.settings.pairs().collect(),
+        operator: channel.operator,
+        disabled: trouble(health.disabled.as_ref()),
+        failing: trouble(health.failing.as_ref()),
+        arrived: health.proof == DeliveryProof::Arrived,
+        test_failed: match &health.proof {
+            DeliveryProof::TestFailed(reason) => Some(reason),
+            DeliveryProof::None | DeliveryProof::Arrived => None,
+        },
+        unsubscribed: health.unsubscribed.iter().map(|recipient| &**recipient).collect(),
+    }
+}
+
+/// Writes channels of earlier versions anew: groups list their members by UUID, and `arrived` says to which channels something was
+/// delivered. A row that this release cannot read stays as it is.
+pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSet<ChannelId>) -> Result<(), StoreError> {
+    let mut table = transaction.open_table(CHANNELS)?;
+    let mut channels = Vec::new();
+    for row in table.iter()? {
+        let (id, bytes) = row?;
+        channels.extend(read_channel(id.value(), bytes.value()));
+    }
+    find_members(&mut channels);
+    for mut channel in channels {
+        if arrived.contains(&channel.id) {
+            channel.health.proof = DeliveryProof::Arrived;
+        }
+        let mut bytes = Vec::new();
+        record::encode(&channel_row(&channel), &mut bytes)?;
+        table.insert(channel.id.0, bytes.as_slice())?;
+    }
+    Ok(())
 }
 
 /// Since when something is wrong, and what.
@@ -247,7 +286,16 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
         name: ChannelName::parse(row.name).map_err(|reason| record::corrupt::<ChannelRow<'_>>(&reason))?,
         settings: ChannelSettings::stored(kind, row.settings).map_err(|error| record::corrupt::<ChannelRow<'_>>(&error))?,
         operator: row.operator,
-        health: ChannelHealth { disabled: row.disabled.map(trouble_of), failing: row.failing.map(trouble_of) },
+        health: ChannelHealth {
+            disabled: row.disabled.map(trouble_of),
+            failing: row.failing.map(trouble_of),
+            proof: match row.test_failed {
+                _ if row.arrived => DeliveryProof::Arrived,
+                Some(reason) => DeliveryProof::TestFailed(reason.into()),
+                None => DeliveryProof::None,
+            },
+            unsubscribed: row.unsubscribed.into_iter().map(Into::into).collect(),
+        },
     })
 }
 

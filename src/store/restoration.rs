@@ -1,10 +1,11 @@
 //! A database that is made anew of rows that were kept elsewhere. It takes its place in the data directory once it is whole, and not before.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::medium::{give_to_owner, make_private_directory, open_file};
+use super::medium::{make_private_directory, open_file};
 use super::{Batch, FILE_NAME, Medium, Progress, Rows, Store, StoreError, meta, migrations};
 use crate::domain::alert::OutboxRow;
 
@@ -48,6 +49,8 @@ impl Restoration {
         let workplace = directory.join(WORKPLACE);
         // What is there was left by one that did not end.
         clear(&workplace).map_err(told)?;
+        // A link in its place would be taken for it.
+        DirBuilder::new().mode(0o700).create(&workplace).map_err(told)?;
         let store = Store::as_it_is(&Medium::Directory(workplace), &Progress::default())?;
         let batch = store.batch()?;
         Ok(Self { directory: directory.into(), work: Some((store, batch)), locked: (locked, replaced) })
@@ -83,7 +86,7 @@ impl Restoration {
         batch.remove_sessions_and_links()?;
         for row in snapshot.outbox()? {
             match row {
-                Ok(row) => batch.put_waiting(&OutboxRow { doubtful: true, ..row })?,
+                Ok(row) => batch.put_waiting([&OutboxRow { doubtful: true, ..row }])?,
                 // The first start puts it aside.
                 Err(StoreError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -94,7 +97,6 @@ impl Restoration {
         drop(store);
         let (from, to) = (workplace.join(FILE_NAME), self.directory.join(FILE_NAME));
         let told = |error| StoreError::Directory(to.clone(), error);
-        File::open(&from).and_then(|file| give_to_owner(&file, &self.locked.0)).map_err(told)?;
         fs::rename(&from, &to).and_then(|()| self.locked.0.sync_all()).map_err(told)
     }
 }
@@ -114,6 +116,20 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
         TryLockError::WouldBlock => StoreError::InUse(path.into()),
         TryLockError::Error(error) => StoreError::Directory(path.into(), error),
     })
+}
+
+/// Removes what a restore that was killed has left in the directory of a database that is open: a copy of one, with its secrets. No
+/// restore can be under way, since it would have the lock of the database.
+pub fn remove_leftovers(medium: &Medium) {
+    let Medium::Directory(directory) = medium else { return };
+    let workplace = directory.join(WORKPLACE);
+    if fs::symlink_metadata(&workplace).is_err() {
+        return;
+    }
+    match clear(&workplace) {
+        Ok(()) => tracing::warn!("{} was left by a restore that did not end, and was removed", workplace.display()),
+        Err(error) => tracing::warn!("{} was left by a restore that did not end, and cannot be removed: {error}", workplace.display()),
+    }
 }
 
 fn clear(workplace: &Path) -> io::Result<()> {

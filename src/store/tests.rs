@@ -12,7 +12,7 @@ mod versions;
 
 use super::*;
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth, Held, Telling};
+use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, Held, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
@@ -71,8 +71,12 @@ fn keys() -> Vec<Key> {
 fn channel() -> Channel {
     let (name, kind) = (ChannelName::parse("mail").unwrap(), ChannelKind::named("email").unwrap());
     let settings = ChannelSettings::parse(kind, [("to", "root@example.org")]).unwrap();
-    let health =
-        ChannelHealth { disabled: Some((Moment::from_secs(70), "gone".into())), failing: Some((Moment::from_secs(60), "busy".into())) };
+    let health = ChannelHealth {
+        disabled: Some((Moment::from_secs(70), "gone".into())),
+        failing: Some((Moment::from_secs(60), "busy".into())),
+        proof: DeliveryProof::TestFailed("no".into()),
+        unsubscribed: vec!["ann@b".into()],
+    };
     Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, operator: false, health }
 }
 
@@ -325,7 +329,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 13, this release knows up to 12: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 14, this release knows up to 13: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

@@ -1,11 +1,10 @@
 //! The copy of the file that is made before a newer release moves its layout, so that one can go back to the release that wrote it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, copy as copy_bytes};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::medium::give_to_owner;
+use super::medium::{create_file, open_file};
 use super::{FILE_NAME, Medium, Progress};
 
 /// Bytes that are copied before it is told how far it is.
@@ -25,11 +24,10 @@ pub(super) fn copy(medium: &Medium, schema: u64, progress: &Progress) {
 }
 
 fn copied(directory: &Path, schema: u64, progress: &Progress) -> io::Result<PathBuf> {
-    let (name, mut from) = (format!("{PREFIX}{schema}"), File::open(directory.join(FILE_NAME))?);
+    let (name, mut from) = (format!("{PREFIX}{schema}"), open_file(&directory.join(FILE_NAME))?);
     let (path, partial) = (directory.join(&name), directory.join(format!("{name}.partial")));
     let written = (|| {
-        let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
-        give_to_owner(&to, &File::open(directory)?)?;
+        let mut to = create_file(&partial)?;
         let (mut done, len) = (0, from.metadata()?.len());
         while done < len {
             progress.tell("copying the database before it is upgraded", done, len);

@@ -1,4 +1,4 @@
-//! One's own account: name, how pages look, password, sessions.
+//! One's own account: how pages look, password, sessions. The name is shown; owners change names on the page of a user.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::domain::ids::SessionId;
 use crate::domain::timezone::Timezone;
 use crate::domain::user::session::Session;
 use crate::domain::user::taste::{By, ListTaste, Order};
-use crate::domain::user::{Password, Taste, Theme, User, UserName};
-use crate::engine::command::user::{Closing, UserChanges, UserRefusal};
-use crate::manage::{self, ManageError};
+use crate::domain::user::{Password, Taste, Theme, User};
+use crate::engine::command::user::{Closing, UserChanges};
+use crate::manage;
 use crate::wire::reply::Fault;
 
 #[derive(Template)]
@@ -30,7 +30,8 @@ struct Account {
     frame: Frame,
     own: String,
     name: String,
-    name_is_wrong: Option<String>,
+    /// The page on which the name is changed; `None`: the viewer is no owner.
+    user_page: Option<String>,
     zone: String,
     zone_is_wrong: Option<String>,
     themes: [(&'static str, bool); 3],
@@ -57,9 +58,8 @@ struct SessionRow {
 /// What is wrong with what was typed, and what it was.
 #[derive(Default)]
 struct Wrong<'f> {
-    /// What was typed about name, zone and looks.
+    /// What was typed about zone and looks.
     typed: Option<&'f Form>,
-    name: Option<String>,
     zone: Option<String>,
     password: Option<&'static str>,
 }
@@ -78,16 +78,16 @@ pub(super) fn whose(visit: &Visit) -> Result<(&Arc<User>, Option<SessionId>), Tr
 
 fn page(visit: &Visit, wrong: Wrong<'_>) -> Result<Html, Trouble> {
     let (user, this) = whose(visit)?;
-    let is_refused = wrong.name.is_some() || wrong.zone.is_some() || wrong.password.is_some();
+    let is_refused = wrong.zone.is_some() || wrong.password.is_some();
     let own = |field: &str, stored: &str| wrong.typed.map_or_else(|| stored.to_owned(), |typed| typed.get(field).to_owned());
     let taste = wrong.typed.map_or_else(|| user.taste.clone(), |typed| taste(typed, &user.taste));
-    let mut sessions: Vec<_> = visit.handle().state().users.sessions_of(user.id, visit.now).cloned().collect();
+    let mut sessions: Vec<_> = visit.handle().with_state(|state| state.users.sessions_of(user.id, visit.now).cloned().collect());
     sessions.sort_unstable_by_key(|session| std::cmp::Reverse((Some(session.id) == this, session.seen)));
     let account = Account {
         frame: visit.frame("Account"),
         own: visit.link(&Page::Account()),
-        name: own("name", user.name.as_str()),
-        name_is_wrong: wrong.name,
+        name: user.name.as_str().into(),
+        user_page: user.grant.is_owner().then(|| visit.link(&Page::User(user.uuid))),
         zone: own("zone", visit.viewer.zone.name()),
         zone_is_wrong: wrong.zone,
         themes: Theme::ALL.map(|theme| (theme.name(), theme == taste.theme)),
@@ -174,25 +174,19 @@ fn browser(agent: &str) -> String {
     }
 }
 
-/// Saves name, zone and looks.
+/// Saves zone and looks. A name is an identity that proxies and files refer to, so nobody changes it here.
 pub(super) async fn save(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     let (user, by) = whose(visit)?;
-    let (name, zone) = (typed.get("name"), typed.get("zone").trim());
-    let parsed = (UserName::parse(name), Timezone::parse(zone));
-    let (Ok(good_name), Ok(good_zone)) = parsed else {
-        let (name, zone) = (parsed.0.err().map(str::to_owned), parsed.1.err().map(|error| error.to_string()));
-        let wrong = Wrong { typed: Some(typed), name, zone, ..Wrong::default() };
-        return Ok(page(visit, wrong)?.into());
-    };
-    let taste = Taste { zone: Some(good_zone), ..taste(typed, &user.taste) };
-    let changes = UserChanges { name: Some(good_name), taste: Some(taste), ..UserChanges::default() };
-    match manage::user::set(visit.handle(), user.id, changes, by).await {
-        Err(error @ ManageError::User(UserRefusal::NameTaken)) => {
-            let wrong = Wrong { typed: Some(typed), name: Some(error.to_string()), ..Wrong::default() };
-            Ok(page(visit, wrong)?.into())
+    let zone = match Timezone::parse(typed.get("zone").trim()) {
+        Ok(zone) => zone,
+        Err(error) => {
+            let wrong = Wrong { typed: Some(typed), zone: Some(error.to_string()), ..Wrong::default() };
+            return Ok(page(visit, wrong)?.into());
         }
-        done => done.map(|_| Done::Go(Page::Account(), Notice::of("saved"))).map_err(Trouble::from),
-    }
+    };
+    let taste = Some(Taste { zone: Some(zone), ..taste(typed, &user.taste) });
+    manage::user::set(visit.handle(), user.id, UserChanges { taste, ..UserChanges::default() }, by).await?;
+    Ok(Done::Go(Page::Account(), Notice::of("saved")))
 }
 
 /// Sets another password.
@@ -220,6 +214,7 @@ pub(super) async fn sign_out(visit: &Visit, typed: &Form) -> Result<Done, Troubl
         Err(_) => this.map_or(Closing::All, Closing::AllBut),
     };
     manage::user::sign_out(visit.handle(), user.id, which).await?;
+    tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "ended {}", which.in_words());
     Ok(Done::Go(Page::Account(), Notice::of("signed-out")))
 }
 

@@ -16,16 +16,17 @@ impl Site {
 
     /// The ping URL by its slug, if the check has one, no other check of the project has it too, and the project has a ping key.
     pub(crate) fn slug_url(&self, project: ProjectId, slug: &Slug) -> Option<String> {
-        let state = self.handle.state();
-        if slug.is_empty() || state.checks_by_slug(project, slug).len() != 1 {
-            return None;
-        }
-        let keys = state.project(project)?.keys().filter_map(|id| state.key(id));
-        let key = keys.filter_map(|key| match &key.secret {
-            Secret::Ping(key) => Some(key.clone()),
-            _ => None,
-        });
-        Some(self.url(&Route::Ping(PingPath::Slug(key.last()?, slug.clone(), Action::Success))))
+        self.handle.with_state(|state| {
+            if slug.is_empty() || state.checks_by_slug(project, slug).len() != 1 {
+                return None;
+            }
+            let keys = state.project(project)?.keys().filter_map(|id| state.key(id));
+            let key = keys.filter_map(|key| match &key.secret {
+                Secret::Ping(key) => Some(key.clone()),
+                _ => None,
+            });
+            Some(self.url(&Route::Ping(PingPath::Slug(key.last()?, slug.clone(), Action::Success))))
+        })
     }
 
     /// The mail address of a check, if mail is taken.

@@ -46,6 +46,8 @@ pub(crate) enum Done {
     Enter {
         /// What the cookie holds.
         token: String,
+        /// The mark by which the browser is recognised from now on.
+        mark: Option<String>,
         /// Path and query.
         to: String,
     },
@@ -227,7 +229,7 @@ async fn post(visit: Visit, form: Form) -> Result<Done, Trouble> {
 /// Answers a request to what the path names in this room.
 pub(crate) async fn answer(site: &Arc<Site>, budget: &BodyBudget, target: Target, request: Request<Arriving<'_>>, peer: Peer) -> Reply {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let is_believed = Came::of(request.headers(), peer, site).is_believed(&site.base_url);
+    let came = Came::of(request.headers(), peer, site);
     let before = before(site, &request);
     let reply = match target {
         Target::File(_) | Target::Favicon | Target::Robots if !is_read => Trouble::wrong_method("GET, HEAD").reply(site, None),
@@ -238,7 +240,7 @@ pub(crate) async fn answer(site: &Arc<Site>, budget: &BodyBudget, target: Target
         Target::Moved(page) => reply::moved(&moved(site, &page, request.uri().query())),
         Target::Page(page) => paged(site, budget, page, request, peer).await.unwrap_or_else(|trouble| private(trouble.reply(site, before))),
     };
-    guarded(site, is_believed, reply)
+    guarded(site, &came, reply)
 }
 
 /// The page of ours that a form was sent from, whatever host the browser names.
@@ -251,8 +253,7 @@ fn before(site: &Site, request: &Request<Arriving<'_>>) -> Option<String> {
 /// What a browser is told where there is nothing; `None`: it was no browser that asked.
 pub(crate) fn not_found(site: &Site, headers: &HeaderMap, peer: Peer) -> Option<Reply> {
     let reads = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
-    let is_believed = || Came::of(headers, peer, site).is_believed(&site.base_url);
-    reads.then(|| guarded(site, is_believed(), private(Trouble::nothing_here().reply(site, None))))
+    reads.then(|| guarded(site, &Came::of(headers, peer, site), private(Trouble::nothing_here().reply(site, None))))
 }
 
 async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Request<Arriving<'_>>, peer: Peer) -> Result<Reply, Trouble> {
@@ -295,11 +296,20 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
         let form = Form::read(body, budget, &site.outgoing).await?;
         post(visit, form).await?
     } else {
-        site.make(move || show(&visit)).await??
+        match visit.viewer.is_nobody() {
+            true => site.make_for_stranger(move || show(&visit)).await??,
+            false => site.make(move || show(&visit)).await??,
+        }
     };
     match done {
         Done::To(address) => Ok(private(reply::see_other(&address))),
-        Done::Enter { token, to } => Ok(with_cookie(reply::see_other(&to), &jar.set(&token))),
+        Done::Enter { token, mark, to } => {
+            let mut reply = with_cookie(reply::see_other(&to), &jar.set(&token));
+            if let Some(mark) = mark {
+                reply::add(&mut reply, SET_COOKIE, &jar.set_mark(&mark));
+            }
+            Ok(reply)
+        }
         Done::Leave(to) => {
             let mut reply = with_cookie(reply::see_other(&to), &jar.clear());
             reply::set(&mut reply, CLEAR_SITE_DATA, "\"cache\"");
@@ -316,7 +326,7 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
 fn kept(name: &str, content: Content) -> Reply {
     let mut reply = reply::content("application/octet-stream", content);
     reply::set(&mut reply, CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""));
-    private(reply)
+    reply::never_cached(reply)
 }
 
 fn with_cookie(mut reply: Reply, cookie: &str) -> Reply {

@@ -8,7 +8,7 @@ use super::form::Form;
 use super::frame::Frame;
 use super::notice::Notice;
 use super::route::{Link, Page};
-use super::sign_in::new_session;
+use super::sign_in::{new_mark, new_session};
 use super::visit::Visit;
 use crate::domain::ids::UserId;
 use crate::domain::timezone::Timezone;
@@ -50,7 +50,7 @@ impl Wrong {
 
 /// The form for the first owner. The code may be part of the address.
 pub(super) fn show_setup(visit: &Visit, code: Option<&LinkCode>) -> Result<Done, Trouble> {
-    if !visit.handle().state().users.is_empty() || !visit.viewer.is_nobody() {
+    if !visit.handle().with_state(|state| state.users.is_empty()) || !visit.viewer.is_nobody() {
         return Ok(Done::Go(Page::Login(), None));
     }
     let code = code.map(ToString::to_string).unwrap_or_default();
@@ -82,8 +82,7 @@ fn form(visit: &Visit, is_setup: bool, is_first: bool, (code, name): (&str, &str
 pub(super) async fn post_setup(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     let (code, name) = (LinkCode::parse(typed.get("code")), UserName::parse(typed.get("name")));
     let is_good = |code: &LinkCode| {
-        let state = visit.handle().state();
-        state.users.link(&code.hash(), visit.now).is_some_and(|link| link.purpose == Purpose::Setup)
+        visit.handle().with_state(|state| state.users.link(&code.hash(), visit.now).is_some_and(|link| link.purpose == Purpose::Setup))
     };
     let code = code.filter(is_good);
     // Of a name that is none nothing can be said about the password.
@@ -118,10 +117,11 @@ pub(super) async fn post(visit: &Visit, code: &LinkCode, typed: &Form) -> Result
 
 /// Whose link it is, and whether it is for a first password.
 fn whose(visit: &Visit, code: &LinkCode) -> Result<(UserId, UserName, bool), Trouble> {
-    let state = visit.handle().state();
-    let of = |purpose| if let Purpose::Password(user) = purpose { state.users.get(user) } else { None };
-    let user = state.users.link(&code.hash(), visit.now).and_then(|link| of(link.purpose));
-    user.map(|user| (user.id, user.name.clone(), user.password.is_none())).ok_or_else(spent)
+    visit.handle().with_state(|state| {
+        let of = |purpose| if let Purpose::Password(user) = purpose { state.users.get(user) } else { None };
+        let user = state.users.link(&code.hash(), visit.now).and_then(|link| of(link.purpose));
+        user.map(|user| (user.id, user.name.clone(), user.password.is_none())).ok_or_else(spent)
+    })
 }
 
 async fn redeem(visit: &Visit, code: &LinkCode, setup: Option<FirstUser>, password: Password) -> Result<Done, Trouble> {
@@ -139,11 +139,12 @@ async fn redeem(visit: &Visit, code: &LinkCode, setup: Option<FirstUser>, passwo
         Err(refusal) => return Err(refusal.into()),
         Ok(_) => return Err(Fault::Unavailable.into()),
     };
-    let name = visit.handle().state().users.get(session.user).map(|user| user.name.clone());
+    let user = visit.handle().with_state(|state| state.users.get(session.user).cloned());
+    let (name, mark) = user.map(|user| (user.name.clone(), new_mark(visit, user.uuid))).unzip();
     let address = visit.came.client.addr;
     tracing::info!(user = name.as_ref().map(UserName::as_str), %address, "chose a password by a link, and signed in");
     let to = Link { base: &visit.site.base_url, page: &Page::Projects() }.to_string();
-    Ok(Done::Enter { token, to })
+    Ok(Done::Enter { token, mark: mark.flatten(), to })
 }
 
 fn spent() -> Trouble {

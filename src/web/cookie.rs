@@ -1,9 +1,10 @@
-//! The cookie of a session: its name and attributes in every deployment, and how it is found in a request.
+//! The cookies of a session and of a known browser: their names and attributes in every deployment, and how they are found in a request.
 
 use hyper::header::{COOKIE, HeaderMap};
 
 use crate::domain::project::KeyHash;
 use crate::domain::user::session::Session;
+use crate::wire::browser_mark;
 
 /// Seconds for which a browser keeps a cookie. When its session ends is decided here, and not there.
 const KEPT_SECS: u32 = 180 * 86_400;
@@ -30,29 +31,52 @@ impl Jar<'_> {
         }
     }
 
+    /// The name of the cookie that holds the mark of a browser.
+    fn mark_name(self) -> &'static str {
+        match (self.is_secure, self.base_path.is_empty()) {
+            (true, true) => "__Host-overdue-known",
+            (true, false) => "__Secure-overdue-known",
+            (false, _) => "overdue-known",
+        }
+    }
+
+    /// What may be the mark of a browser in which somebody has signed in before.
+    pub(super) fn mark(self, headers: &HeaderMap) -> Option<&str> {
+        values(headers, self.mark_name()).find(|mark| mark.len() == browser_mark::LENGTH)
+    }
+
+    /// What gives a browser this mark. Signing out does not take it away.
+    pub(super) fn set_mark(self, mark: &str) -> String {
+        self.written(self.mark_name(), mark, KEPT_SECS)
+    }
+
     /// The hashes of what may be the token of a session.
     pub(super) fn tokens(self, headers: &HeaderMap) -> impl Iterator<Item = KeyHash> {
-        let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
-        let own = pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(name, _)| *name == self.name()));
-        let tokens = own.map(|(_, token)| token).filter(|token| token.len() == Session::TOKEN_LENGTH);
+        let tokens = values(headers, self.name()).filter(|token| token.len() == Session::TOKEN_LENGTH);
         tokens.take(MOST_COOKIES).map(|token| KeyHash::of(token.as_bytes()))
     }
 
     /// What gives a browser this token.
     pub(super) fn set(self, token: &str) -> String {
-        self.written(token, KEPT_SECS)
+        self.written(self.name(), token, KEPT_SECS)
     }
 
     /// What takes it away.
     pub(super) fn clear(self) -> String {
-        self.written("", 0)
+        self.written(self.name(), "", 0)
     }
 
-    fn written(self, token: &str, secs: u32) -> String {
+    fn written(self, name: &str, value: &str, secs: u32) -> String {
         let path = if self.base_path.is_empty() { "/" } else { self.base_path };
         let secure = if self.is_secure { "; Secure" } else { "" };
-        format!("{}={token}; Path={path}; Max-Age={secs}; HttpOnly; SameSite=Lax{secure}", self.name())
+        format!("{name}={value}; Path={path}; Max-Age={secs}; HttpOnly; SameSite=Lax{secure}")
     }
+}
+
+/// The values of the cookies of this name, in order.
+fn values<'h>(headers: &'h HeaderMap, name: &'static str) -> impl Iterator<Item = &'h str> + use<'h> {
+    let pairs = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
+    pairs.filter_map(move |pair| pair.trim().split_once('=').filter(|(own, _)| *own == name)).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -72,6 +96,24 @@ mod tests {
             assert_eq!(Jar { is_secure, base_path }.set("T"), wanted);
         }
         assert_eq!(Jar { is_secure: true, base_path: "" }.clear(), "__Host-overdue=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
+    }
+
+    #[test]
+    fn the_mark_of_a_browser_is_a_cookie_of_its_own() {
+        let mark = "m".repeat(browser_mark::LENGTH);
+        for (is_secure, base_path, name) in
+            [(false, "", "overdue-known"), (true, "", "__Host-overdue-known"), (true, "/a", "__Secure-overdue-known")]
+        {
+            let jar = Jar { is_secure, base_path };
+            assert!(jar.set_mark(&mark).starts_with(&format!("{name}={mark}; Path=/")), "{name}");
+            for (line, is_found) in
+                [(format!("a=1; {name}={mark}"), true), (format!("{name}=short"), false), (format!("x{name}={mark}"), false)]
+            {
+                let headers = HeaderMap::from_iter([(COOKIE, line.parse().unwrap())]);
+                assert_eq!(jar.mark(&headers), is_found.then_some(mark.as_str()), "{line}");
+                assert_eq!(jar.tokens(&headers).count(), 0);
+            }
+        }
     }
 
     #[test]

@@ -72,6 +72,15 @@ impl Trouble {
         Self::new(Fault::Forbidden, "Not by this name", text)
     }
 
+    /// A proxy names a user, and the request names a host that may be anyone's.
+    pub(super) fn by_proxy_for_unknown_host(host: &str) -> Self {
+        let text = format!(
+            "A proxy says who you are, and that counts under the names localhost and 127.0.0.1 and under that of --base-url only. You came by \
+             {host}. Start overdue with --base-url and that address if it is right, and have the proxy pass the Host header on as it came."
+        );
+        Self::new(Fault::Forbidden, "Not by this name", text)
+    }
+
     /// A form that came from elsewhere.
     pub(super) fn from_another_origin(base_url: &BaseUrl, host: &str) -> Self {
         let text = format!(

@@ -8,16 +8,20 @@ use hyper::header::{HeaderMap, HeaderName};
 
 use super::Site;
 use super::error::Trouble;
+use super::guard::Came;
 use super::who::Person;
 use crate::domain::project::KeyHash;
 use crate::domain::user::{Grant, Membership, Projects, User, UserName};
 use crate::engine::command::user::UserRefusal;
+use crate::log_limit::LogLimit;
 use crate::manage::{self, ManageError};
 use crate::wire::client::is_trusted;
 use crate::wire::reply::Fault;
 
 /// The header by which a proxy shows that it is the one.
 const SECRET: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
+
+static SIMILAR: LogLimit = LogLimit::new();
 
 /// How a proxy says who asks.
 #[derive(Clone, Debug)]
@@ -78,38 +82,50 @@ impl Forward {
 /// Who a trusted proxy says that it is; `None`: it says nothing, or is not to be believed at all.
 ///
 /// # Errors
-/// When it says several things, cannot show its secret, or names somebody who may not come in.
-pub(super) async fn person(site: &Site, headers: &HeaderMap, peer: SocketAddr) -> Result<Option<Person>, Trouble> {
+/// When it says several things, cannot show its secret, names somebody who may not come in, or passes on a request to an unknown host.
+pub(super) async fn person(site: &Site, came: &Came, headers: &HeaderMap, peer: SocketAddr) -> Result<Option<Person>, Trouble> {
     let Some(forward) = &site.config.forward else { return Ok(None) };
     if !is_trusted(peer.ip(), &site.trusted_proxies) || !headers.contains_key(&forward.header) {
         return Ok(None);
     }
     // The first one is an owner, by the link of the start. A proxy names nobody before, or nobody would own the server.
-    if site.handle.state().users.is_empty() {
+    if site.handle.with_state(|state| state.users.is_empty()) {
         return Ok(None);
     }
     let mut said = headers.get_all(&forward.header).into_iter();
-    let name = match (said.next().and_then(|value| std::str::from_utf8(value.as_bytes()).ok()), said.next()) {
-        (Some(name), None) => UserName::parse(name).map_err(|reason| contradiction(forward, reason))?,
+    let said = match (said.next().and_then(|value| std::str::from_utf8(value.as_bytes()).ok()), said.next()) {
+        (Some(said), None) => said,
         _ => return Err(contradiction(forward, "it has to stand there once")),
     };
+    let name = UserName::parse(said).map_err(|reason| contradiction(forward, reason))?;
     let shown = headers.get(&SECRET).map(|value| KeyHash::of(value.as_bytes()));
     if forward.secret.is_some() && shown != forward.secret {
         tracing::warn!(peer = %peer.ip(), "a proxy names a user and does not show its secret");
         return Err(Trouble::new(Fault::Forbidden, "Not by this proxy", "The proxy did not show the secret of --auth-header-secret-file."));
     }
-    let known = site.handle.state().users.by_name(&name).cloned();
+    // A site may have its name lead to the proxy, and the proxy may recognise the browser by other means than a cookie.
+    if let Some(host) = came.unknown_host(site) {
+        return Err(Trouble::by_proxy_for_unknown_host(host));
+    }
+    let known = site.handle.with_state(|state| state.users.by_name(&name).cloned());
     let user = match (known, forward.new_users) {
         (Some(user), _) => user,
-        (None, Some(kind)) => made(site, name, kind, peer.ip()).await?,
-        (None, None) => return Err(unknown(&name)),
+        (None, Some(kind)) if name.as_str() == said => made(site, name, kind, peer.ip()).await?,
+        (None, _) => return Err(unknown(said)),
     };
-    if user.disabled { Err(unknown(&user.name)) } else { Ok(Some(Person { user, session: None })) }
+    // Names that people choose here are compared folded; another system may have told them apart.
+    if user.name.as_str() != said {
+        if let Some(left_out) = SIMILAR.admit(site.handle.now()) {
+            tracing::warn!(name = said, user = user.name.as_str(), "a proxy names somebody whose name is spelt otherwise here{left_out}");
+        }
+        return Err(unknown(said));
+    }
+    if user.disabled { Err(unknown(said)) } else { Ok(Some(Person { user, session: None })) }
 }
 
 /// Makes whoever comes for the first time.
 async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, Trouble> {
-    let projects: Vec<_> = site.handle.state().projects().map(|found| (found.project.id, kind)).collect();
+    let projects: Vec<_> = site.handle.with_state(|state| state.projects().map(|found| (found.project.id, kind)).collect());
     let grant = Grant::Projects(Projects::new(projects));
     match manage::user::create(&site.handle, name.clone(), None, grant).await {
         Ok(user) => {
@@ -117,13 +133,15 @@ async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Re
             Ok(Arc::new(*user))
         }
         // Another request of theirs was faster.
-        Err(ManageError::User(UserRefusal::NameTaken)) => site.handle.state().users.by_name(&name).cloned().ok_or_else(|| unknown(&name)),
+        Err(ManageError::User(UserRefusal::NameTaken)) => {
+            site.handle.with_state(|state| state.users.by_name(&name).cloned().ok_or_else(|| unknown(name.as_str())))
+        }
         Err(error) => Err(error.into()),
     }
 }
 
-fn unknown(name: &UserName) -> Trouble {
-    Trouble::new(Fault::Forbidden, "Not known here", format!("Nobody here is called {}; ask an owner.", name.as_str()))
+fn unknown(name: &str) -> Trouble {
+    Trouble::new(Fault::Forbidden, "Not known here", format!("Nobody here is called {name}; ask an owner."))
 }
 
 fn contradiction(forward: &Forward, reason: &str) -> Trouble {

@@ -260,6 +260,10 @@ impl Frame {
 /// What everybody, or whoever could change it, should know of the server.
 fn notes(visit: &Visit) -> Vec<Note> {
     let mut notes = Vec::new();
+    // A part of a page shows no notes.
+    let taken = || visit.site.shown_once.take(visit, &Page::SecondStep().to_string());
+    let wrong_codes = visit.fragment.is_empty().then(taken).flatten();
+    notes.extend(wrong_codes.map(|text| Note::late(text).with_link("Your account", visit.link(&Page::Account()))));
     if !visit.handle().is_writable() {
         let text = "The database takes no writes. Pings are answered 503 and their senders try again; nothing you change is saved.";
         notes.push(Note::down(text));
@@ -282,7 +286,7 @@ fn notes(visit: &Visit) -> Vec<Note> {
 }
 
 fn projects(visit: &Visit) -> Vec<(Box<str>, Uuid)> {
-    let projects: Vec<_> = visit.handle().state().projects().map(|found| Arc::clone(&found.project)).collect();
+    let projects: Vec<_> = visit.handle().with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect());
     let seen = projects.into_iter().filter(|project| visit.viewer.may(Need::Read, Some(project.id)));
     let mut seen: Vec<_> = seen.map(|project| (project.name.as_str().into(), project.uuid)).collect();
     seen.sort_unstable();

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use hyper::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, ORIGIN, USER_AGENT};
 
 use super::Site;
+use super::cookie::Jar;
 use super::error::Trouble;
 use super::forward::Forward;
 use crate::domain::ping::Scheme;
@@ -31,6 +32,10 @@ pub(crate) struct Came {
     forwarded_host: Option<Box<str>>,
     /// A proxy passed it on.
     pub(super) is_relayed: bool,
+    /// The connection itself is encrypted: the certificate is this server's own.
+    is_encrypted: bool,
+    /// What may be the mark of a browser in which somebody has signed in before.
+    pub(super) mark: Option<Box<str>>,
     /// What the browser calls itself.
     pub(crate) agent: Box<str>,
     /// What the browser says of the page that sent it.
@@ -44,8 +49,10 @@ impl Came {
         // What is no text equals nothing.
         let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?").trim().into());
         let trusted = is_trusted(peer.address.ip(), &site.trusted_proxies);
-        Self {
+        let mut came = Self {
             peer: peer.address.ip().to_canonical(),
+            is_encrypted: peer.scheme == Scheme::Https,
+            mark: None,
             client: Client::of(headers, peer, &site.trusted_proxies),
             host: text(&HOST).unwrap_or_default(),
             forwarded_host: text(&FORWARDED_HOST).filter(|_| trusted),
@@ -53,7 +60,10 @@ impl Came {
             agent: text(&USER_AGENT).unwrap_or_default(),
             fetch_site: text(&FETCH_SITE),
             origin: text(&ORIGIN),
-        }
+        };
+        let jar = Jar { is_secure: came.is_secure(&site.base_url), base_path: site.base_url.path() };
+        came.mark = jar.mark(headers).map(Box::from);
+        came
     }
 
     /// Refuses a form that another site sent, or may have sent. Cookies are no proof: browsers send them to every port of a host.
@@ -87,20 +97,28 @@ impl Came {
         self.is_secure(base_url) || origin_of(&format!("http://{}", self.host)).is_some_and(|(_, host, _)| is_loopback(&host))
     }
 
+    /// True if browsers may be told to come by TLS alone: this server's own certificate is that of the name in the base URL.
+    pub(super) fn is_always_encrypted(&self, base_url: &BaseUrl) -> bool {
+        let base = origin_of(base_url.as_str()).filter(|(scheme, host, _)| &**scheme == "https" && !is_loopback(host));
+        let own = origin_of(&format!("https://{}", self.host));
+        self.is_encrypted && base.zip(own).is_some_and(|((_, base, _), (_, own, _))| base == own)
+    }
+
     /// Whether what is typed travels unencrypted through networks of others.
     pub(super) fn is_in_the_clear(&self, base_url: &BaseUrl) -> bool {
-        let is_near = match self.client.addr {
-            IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
-            IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
-        };
-        !is_near && !self.is_secure(base_url)
+        !is_near(self.client.addr) && !self.is_secure(base_url)
     }
 
     /// Whether the request was sent to a name that is ours beyond doubt. A site may have its name lead to this machine, and would then be
     /// answered as if it were a page of ours (DNS rebinding).
     pub(super) fn is_by_known_host(&self, site: &Site) -> bool {
-        let Some((_, host, _)) = origin_of(&format!("http://{}", self.host)) else { return false };
-        is_loopback(&host) || origin_of(site.base_url.as_str()).is_some_and(|(_, base, _)| base == host)
+        is_known_host(&self.host, &site.base_url)
+    }
+
+    /// The host of the request, or the one that a trusted proxy passes on, if it is not ours beyond doubt.
+    pub(super) fn unknown_host(&self, site: &Site) -> Option<&str> {
+        let hosts = [Some(&self.host), self.forwarded_host.as_ref()].into_iter().flatten();
+        hosts.map(|host| &**host).find(|host| !is_known_host(host, &site.base_url))
     }
 
     /// The address that the request was sent to, if it is not that of the base URL.
@@ -119,6 +137,20 @@ impl Came {
     pub(super) fn is_seen_by_others(&self) -> bool {
         matches!(self.fetch_site.as_deref(), Some("cross-site" | "same-site"))
     }
+}
+
+/// True if an address belongs to this machine or to a private network.
+pub(super) fn is_near(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+    }
+}
+
+/// True if a host, perhaps with a port, is that of the base URL, or this very machine for every browser.
+fn is_known_host(host: &str, base_url: &BaseUrl) -> bool {
+    let Some((_, host, _)) = origin_of(&format!("http://{host}")) else { return false };
+    is_loopback(&host) || origin_of(base_url.as_str()).is_some_and(|(_, base, _)| base == host)
 }
 
 /// Whether a host, in lower case, is this very machine for every browser.
@@ -164,16 +196,21 @@ const HEADERS: [(&str, &str); 5] = [
 /// What they are told where they believe it: elsewhere they ignore it, and complain of it with every page.
 const OPENER_POLICY: (&str, &str) = ("cross-origin-opener-policy", "same-origin");
 
+/// What they are told where TLS is this server's own: for 30 days they come to this name by TLS alone (RFC 6797).
+const STRICT_TRANSPORT: (&str, &str) = ("strict-transport-security", "max-age=2592000");
+
 /// What they are told of files of strangers: nothing in these is ever run.
 const SANDBOX: &str = "sandbox; default-src 'none'";
 
-/// Tells browsers; `is_believed`: see [`Came::is_believed`].
-pub(super) fn guarded(site: &Site, is_believed: bool, mut reply: Reply) -> Reply {
+/// Tells the browser that sent a request.
+pub(super) fn guarded(site: &Site, came: &Came, mut reply: Reply) -> Reply {
     // A file to be kept is one of a stranger.
     let is_file = reply.headers().contains_key(CONTENT_DISPOSITION);
     let logout = site.config.forward.as_ref().and_then(Forward::logout).map(|logout| &*logout.origin);
     reply::set(&mut reply, CONTENT_SECURITY_POLICY, &content_policy(is_file, logout));
-    for (name, value) in HEADERS.into_iter().chain(is_believed.then_some(OPENER_POLICY)) {
+    let opener = came.is_believed(&site.base_url).then_some(OPENER_POLICY);
+    let strict = came.is_always_encrypted(&site.base_url).then_some(STRICT_TRANSPORT);
+    for (name, value) in HEADERS.into_iter().chain(opener).chain(strict) {
         reply::set(&mut reply, HeaderName::from_static(name), value);
     }
     reply
@@ -195,7 +232,8 @@ mod tests {
     fn came(scheme: Scheme, host: &str, forwarded_host: Option<&str>, fetch_site: Option<&str>, origin: Option<&str>) -> Came {
         let client = Client { addr: [127, 0, 0, 1].into(), scheme };
         let [forwarded_host, fetch_site, origin] = [forwarded_host, fetch_site, origin].map(|text| text.map(Box::from));
-        Came { peer: client.addr, client, host: host.into(), forwarded_host, is_relayed: false, agent: "".into(), fetch_site, origin }
+        let (host, is_encrypted, mark, agent) = (host.into(), false, None, "".into());
+        Came { peer: client.addr, client, host, forwarded_host, is_relayed: false, is_encrypted, mark, agent, fetch_site, origin }
     }
 
     #[test]

@@ -18,12 +18,13 @@ use super::notice::Note;
 use super::route::{Need, Page};
 use super::visit::Visit;
 use super::when::When;
-use crate::domain::channel::ChannelKind;
+use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::ChannelId;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
 use crate::domain::words::count;
 use crate::engine::Tried;
+use crate::manage::channel::ChannelStatus;
 use crate::manage::delivery::last_delivered;
 
 pub(super) use actions::{assign, enable, remove, show_remove, test};
@@ -97,31 +98,42 @@ fn page(visit: &Visit, note: Option<Note>) -> Result<Html, Trouble> {
 
 fn channels(visit: &Visit) -> Result<Vec<Arc<Channel>>, Trouble> {
     let project = visit.project()?.id;
-    let state = visit.handle().state();
-    Ok(state.project(project).into_iter().flat_map(|project| project.channels.values().cloned()).collect())
+    visit
+        .handle()
+        .with_state(|state| Ok(state.project(project).into_iter().flat_map(|project| project.channels.values().cloned()).collect()))
 }
 
 fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, delivered: Option<Moment>) -> Row {
     let when = |at| Some(When::of(at, &visit.times()));
-    let (shape, state, since, reason) = match (&channel.health.disabled, &channel.health.failing, delivered) {
-        (Some((at, reason)), ..) => ("paused", "Disabled", when(*at), reason.to_string()),
-        (None, Some((at, reason)), _) => ("down", "Failing, first", when(*at), reason.to_string()),
-        (None, None, Some(at)) => ("up", "Delivered", when(at), String::new()),
-        (None, None, None) => ("new", "Nothing sent yet", None, String::new()),
+    let transports = visit.handle().transports();
+    let (status, waiting, shown) = visit.handle().with_state(|state| {
+        let shown = state.shown_settings(channel).into_owned();
+        (ChannelStatus::of(state, channel, transports), state.outbox.waiting_for(channel.id), shown)
+    });
+    let (since, reason) = status.reason();
+    let (shape, state, since) = match status {
+        ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
+        ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),
+        ChannelStatus::Failing(..) => ("down", "Failing, first", since.and_then(when)),
+        ChannelStatus::TestFailed(_) => ("down", "Test failed", None),
+        ChannelStatus::Untested => ("new", "Untested", None),
+        ChannelStatus::Ok => ("up", if delivered.is_some() { "Delivered" } else { "Ok" }, delivered.and_then(when)),
     };
-    let waiting = visit.handle().state().outbox.waiting_for(channel.id);
+    let unsubscribed = channel.health.unsubscribed.join(", ");
+    let unsubscribed = if unsubscribed.is_empty() { String::new() } else { format!("Unsubscribed: {unsubscribed}") };
+    let reason = [reason.unwrap_or_default(), &unsubscribed].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     let every = channel.settings.common().every;
     Row {
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
-        target: target(channel),
+        target: target(&shown, visit.may(Need::Write)),
         checks: if every { "every check".into() } else { format!("{assigned} of {}", count(checks, "check")) },
         shape,
         state,
         since,
         reason,
         waiting: if waiting == 0 { String::new() } else { format!("{waiting} waiting to be sent") },
-        is_disabled: channel.health.disabled.is_some(),
+        is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
         is_group: !channel.settings.takes(crate::domain::alert::Event::Test),
         links: Links {
             test: visit.link(&Page::TestIntegration(channel.uuid)),
@@ -132,13 +144,9 @@ fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, deliver
     }
 }
 
-/// What tells a channel from others of its kind: its first setting that says where it leads, secrets masked.
-fn target(channel: &Channel) -> String {
-    let shown: BTreeMap<_, _> = channel.settings.masked().collect();
-    let fields = channel.settings.kind().fields.iter().map(|field| field.key);
-    let values =
-        fields.filter_map(|key| shown.get(key)).filter(|value| !value.contains(crate::domain::channel::MASK) || value.contains("://"));
-    values.map(|value| value.chars().take(80).collect()).next().unwrap_or_default()
+/// What tells a channel from others of its kind.
+fn target(settings: &ChannelSettings, may_write: bool) -> String {
+    settings.destination(may_write).map(|value| value.chars().take(80).collect()).unwrap_or_default()
 }
 
 /// What has come of a test, in words.

@@ -113,15 +113,17 @@ pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
 fn page_of(visit: &Visit, wanted: Wanted, note: Option<Note>, given: Option<Given>) -> Result<Html, Trouble> {
     let (project, live) = (visit.project()?.id, visit.live());
     let channels: HashSet<ChannelId> =
-        visit.handle().state().project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect();
+        visit.handle().with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
     let seen = look(visit, &wanted, &channels)?;
     let frame = visit.frame("Checks").alarmed(seen.count(Shown::Late), seen.count(Shown::Down));
     let frame = frame.noted(note).noted(silence(visit, &seen, &wanted, channels.is_empty()));
     let list = List { given, ..List::of(visit, wanted, seen, &channels)? };
-    Ok(match &*visit.fragment {
+    let shows_key = list.first.is_some();
+    let html = match &*visit.fragment {
         "list" => Html::of(&ListAlone { list }),
         _ => Html::of(&ListPage { frame, list, live }),
-    })
+    };
+    Ok(if shows_key { html.secret() } else { html })
 }
 
 /// Looks at every check once, and remembers little of those that are in the list.
@@ -179,13 +181,14 @@ fn silence(visit: &Visit, seen: &Seen, wanted: &Wanted, nobody: bool) -> Option<
 
 fn channel_names(visit: &Visit) -> Result<Vec<(String, String)>, Trouble> {
     let project = visit.project()?.id;
-    let state = visit.handle().state();
-    let name = |channel: &Channel| match channel.name.as_str() {
-        "" => channel.settings.kind().title.to_owned(),
-        name => name.to_owned(),
-    };
-    let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
-    Ok(channels.map(|channel| (channel.uuid.to_string(), name(channel))).collect())
+    visit.handle().with_state(|state| {
+        let name = |channel: &Channel| match channel.name.as_str() {
+            "" => channel.settings.kind().title.to_owned(),
+            name => name.to_owned(),
+        };
+        let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+        Ok(channels.map(|channel| (channel.uuid.to_string(), name(channel))).collect())
+    })
 }
 
 impl List {
@@ -202,7 +205,7 @@ impl List {
         let mut rows = Vec::with_capacity(shown.len());
         for id in shown {
             // One that is gone meanwhile is left out. The lock is held for one check at a time.
-            let Some(check) = visit.handle().state().check(id).cloned() else { continue };
+            let Some(check) = visit.handle().with_state(|state| state.check(id).cloned()) else { continue };
             // Where there is no channel, that stands above all rows.
             let is_untold = !channels.is_empty() && !check.settings.channels.iter().any(|channel| channels.contains(channel));
             rows.push(Row::of(&check, back.along(&visit.link(&Page::Check(check.uuid))), is_untold, &times));
@@ -310,12 +313,14 @@ fn first_url(visit: &Visit) -> Result<Option<String>, Trouble> {
     if !visit.may(Need::Write) {
         return Ok(None);
     }
-    let (project, state) = (visit.project()?.id, visit.handle().state());
-    let keys = state.project(project).into_iter().flat_map(|found| found.keys()).filter_map(|id| state.key(id));
-    let ping_key = |secret: &Secret| match secret {
-        Secret::Ping(key) => Some(PingKey::clone(key)),
-        Secret::ReadWrite(_) | Secret::ReadOnly(_) | Secret::Hashed(_) => None,
-    };
-    let key = keys.filter_map(|key| ping_key(&key.secret)).next();
-    Ok(key.zip(Slug::parse(FIRST_SLUG).ok()).map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| {
+        let keys = state.project(project).into_iter().flat_map(|found| found.keys()).filter_map(|id| state.key(id));
+        let ping_key = |secret: &Secret| match secret {
+            Secret::Ping(key) => Some(PingKey::clone(key)),
+            Secret::ReadWrite(_) | Secret::ReadOnly(_) | Secret::Hashed(_) => None,
+        };
+        let key = keys.filter_map(|key| ping_key(&key.secret)).next();
+        Ok(key.zip(Slug::parse(FIRST_SLUG).ok()).map(|(key, slug)| creating_ping_url(visit.base_url(), key, slug)))
+    })
 }

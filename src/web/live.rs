@@ -160,9 +160,10 @@ fn only(visit: &Visit, project: ProjectId) -> Result<Option<CheckId>, Trouble> {
     if named.is_empty() {
         return Ok(None);
     }
-    let state = visit.handle().state();
-    let check = path_uuid(named).and_then(|uuid| state.check_by_uuid(uuid)).filter(|check| check.project == project);
-    Ok(Some(check.ok_or_else(Trouble::nothing_here)?.id))
+    visit.handle().with_state(|state| {
+        let check = path_uuid(named).and_then(|uuid| state.check_by_uuid(uuid)).filter(|check| check.project == project);
+        Ok(Some(check.ok_or_else(Trouble::nothing_here)?.id))
+    })
 }
 
 /// What has changed since a frame, as JSON: the name of the newest frame, and the frames.

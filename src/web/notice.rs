@@ -20,7 +20,7 @@ const NOTICES: &[Notice] = &[
     Notice { code: "user-deleted", text: "User deleted." },
     Notice { code: "password", text: "Password changed. All other sessions are signed out." },
     Notice { code: "chosen", text: "Password changed. Sign in with it and with your second factor." },
-    Notice { code: "totp-on", text: "The second factor is on." },
+    Notice { code: "totp-on", text: "The second factor is on. All other sessions are signed out." },
     Notice { code: "totp-off", text: "The second factor is off. The password alone signs in." },
     Notice { code: "totp-codes", text: "New recovery codes made. The old ones are good no more." },
     Notice { code: "made", text: "Check added. Nothing can be overdue before its first ping." },

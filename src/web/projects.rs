@@ -62,7 +62,7 @@ struct Row {
 
 /// The list of the only project, or all projects, the most urgent first.
 pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
-    let mut projects: Vec<_> = visit.handle().state().projects().map(|found| Arc::clone(&found.project)).collect();
+    let mut projects: Vec<_> = visit.handle().with_state(|state| state.projects().map(|found| Arc::clone(&found.project)).collect());
     projects.retain(|project| visit.viewer.may(Need::Read, Some(project.id)));
     if &*visit.fragment == "switcher" {
         projects.sort_unstable_by(|one, other| one.name.as_str().cmp(other.name.as_str()));

@@ -361,6 +361,7 @@ impl Target {
 fn of_reference(segments: &[&str]) -> Option<Page> {
     match *segments {
         ["checks", check, "name" | "timeout" | "filtering_rules"] => <Uuid as Segment>::parse(check).map(Page::EditCheck),
+        ["accounts", "login"] => Some(Page::Login()),
         ["checks", check, "last_ping"] => <Uuid as Segment>::parse(check).map(Page::Log),
         _ => None,
     }
@@ -395,6 +396,13 @@ mod tests {
             if let Some(short) = path.strip_suffix('/').filter(|short| !short.is_empty()) {
                 assert_eq!(Target::parse(short), Some(Target::Moved(page)), "{short}");
             }
+        }
+    }
+
+    #[test]
+    fn bookmarks_of_the_reference_lead_to_pages() {
+        for path in ["/accounts/login/", "/accounts/login"] {
+            assert_eq!(Target::parse(path), Some(Target::Moved(Page::Login())), "{path}");
         }
     }
 

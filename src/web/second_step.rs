@@ -15,7 +15,8 @@ use super::sign_in::{self, Entering};
 use super::visit::Visit;
 use crate::domain::ids::UserId;
 use crate::domain::project::KeyHash;
-use crate::domain::user::PasswordHash;
+use crate::domain::user::second_factor::Proof;
+use crate::domain::user::{PasswordHash, User};
 use crate::log_limit::LogLimit;
 
 /// How long the second step waits for its code: see [limits](crate::docs::limits).
@@ -26,6 +27,7 @@ const MOST_WRONG: u32 = 5;
 const MOST_WAITING: usize = 1000;
 
 static FAILED: LogLimit = LogLimit::new();
+static WAITS: LogLimit = LogLimit::new();
 
 #[derive(Template)]
 #[template(path = "code.html", config = "src/web/askama.toml")]
@@ -106,12 +108,18 @@ pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     let (site, text) = (&visit.site, typed.get("attempt"));
     let attempt = KeyHash::of(text.as_bytes());
     let found = site.attempts.get(&attempt, visit.handle().clock().uptime());
-    let user = found.as_ref().and_then(|waiting| visit.handle().state().users.get(waiting.user).cloned());
+    let user = found.as_ref().and_then(|waiting| visit.handle().with_state(|state| state.users.get(waiting.user).cloned()));
     let (Some(waiting), Some(user)) = (found, user) else {
         return Ok(sign_in::again(visit, "This took too long. Sign in again."));
     };
     let counted = sign_in::attempt(visit, Some(&user.name))?;
     let proof = user.second.as_ref().and_then(|second| second.proof(typed.get("code"), visit.now));
+    // Nobody guesses a code for a lost app, so these are taken at any time.
+    let is_recovery = matches!(proof, Some(Proof::Recovery(_)));
+    let is_code_counted = user.second.is_some() && !is_recovery;
+    if is_code_counted {
+        count_code(visit, &user)?;
+    }
     if user.second.is_some() && proof.is_none() {
         if let Some(left_out) = FAILED.admit(visit.now) {
             let address = visit.came.client.addr;
@@ -124,8 +132,20 @@ pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     }
     site.attempts.end(&attempt);
     let Waiting { checked, renewed, next, .. } = waiting;
-    let entered = sign_in::enter(visit, &user, Entering { checked, renewed, second: proof }, counted, &next).await?;
+    let entered = sign_in::enter(visit, &user, Entering { checked, renewed, second: proof, is_code_counted }, counted, &next).await?;
     Ok(entered.unwrap_or_else(|| sign_in::again(visit, "Something was changed meanwhile. Sign in again.")))
+}
+
+/// Counts a code as wrong until the user is in, or says how long to wait.
+fn count_code(visit: &Visit, user: &User) -> Result<(), Trouble> {
+    let is_known = sign_in::known_browser(visit, user).is_some();
+    visit.site.wrong_codes.begin(user.id, is_known, visit.now, visit.handle().clock().uptime()).map_err(|wait| {
+        if let Some(left_out) = WAITS.admit(visit.now) {
+            let address = visit.came.client.addr;
+            tracing::warn!(name = user.name.as_str(), %address, "a second factor has to wait after wrong codes{left_out}");
+        }
+        sign_in::too_many(wait)
+    })
 }
 
 /// There is nothing to be seen without a password.

@@ -83,9 +83,9 @@ fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
     let (may_write, is_owner) = (visit.may(Need::Write), visit.may(Need::Owner));
     let path = Page::Settings(project.uuid).to_string();
     let made = if may_write { visit.site.shown_once.take(visit, &path) } else { None };
-    let is_secret = made.is_some();
     let keys: Vec<_> = if may_write { manage::key::list(visit.handle(), Some(project.id)) } else { Vec::new() };
     let (ping_keys, api_keys): (Vec<_>, Vec<_>) = keys.iter().map(|(_, key)| row(visit, key)).partition(|row| row.text.is_some());
+    let is_secret = made.is_some() || !ping_keys.is_empty();
     let limit = project.check_limit.map(|limit| limit.to_string()).unwrap_or_default();
     let is_refused = wrong.name.is_some() || wrong.label.is_some() || wrong.limits.is_some() || wrong.delete.is_some();
     let (name, name_is_wrong) = wrong.name.unzip();
@@ -115,7 +115,7 @@ fn page(visit: &Visit, wrong: Wrong) -> Result<Html, Trouble> {
         ping_log_limit: pings,
         check_limit: checks,
         limit_is_wrong,
-        checks: visit.handle().state().project(project.id).map_or(0, |found| found.checks.len()),
+        checks: visit.handle().with_state(|state| state.project(project.id).map_or(0, |found| found.checks.len())),
         asks_password: asks_password(visit),
         delete_is_wrong: wrong.delete,
         own: visit.link(&Page::Settings(project.uuid)),
@@ -150,18 +150,19 @@ fn row(visit: &Visit, key: &Key) -> KeyRow {
 }
 
 fn people(visit: &Visit, project: &Project) -> Vec<PersonRow> {
-    let state = visit.handle().state();
-    let mut people: Vec<_> = state
-        .users
-        .iter()
-        .filter(|user| !user.disabled)
-        .filter_map(|user| {
-            let may = if user.grant.is_owner() { "owner" } else { user.grant.in_project(project.id)?.name() };
-            Some(PersonRow { name: user.name.as_str().into(), may })
-        })
-        .collect();
-    people.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    people
+    visit.handle().with_state(|state| {
+        let mut people: Vec<_> = state
+            .users
+            .iter()
+            .filter(|user| !user.disabled)
+            .filter_map(|user| {
+                let may = if user.grant.is_owner() { "owner" } else { user.grant.in_project(project.id)?.name() };
+                Some(PersonRow { name: user.name.as_str().into(), may })
+            })
+            .collect();
+        people.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        people
+    })
 }
 
 /// Gives the project another name.
@@ -257,8 +258,9 @@ pub(super) async fn post_key(visit: &Visit, id: u64, typed: &Form) -> Result<Don
 /// A key of this project.
 fn key(visit: &Visit, id: u64) -> Result<Key, Trouble> {
     let project = visit.project()?.id;
-    let state = visit.handle().state();
-    state.key(KeyId(id)).filter(|key| key.project == project).map(|key| Key::clone(key)).ok_or_else(Trouble::nothing_here)
+    visit.handle().with_state(|state| {
+        state.key(KeyId(id)).filter(|key| key.project == project).map(|key| Key::clone(key)).ok_or_else(Trouble::nothing_here)
+    })
 }
 
 /// Removes the project.

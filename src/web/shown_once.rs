@@ -25,6 +25,11 @@ impl ShownOnce {
         self.put(maker(visit, path), secret, visit.handle().clock().uptime());
     }
 
+    /// Keeps something for the page of this path and a session that has just begun.
+    pub(super) fn keep_for(&self, visit: &Visit, (user, session): (UserId, SessionId), path: &str, text: String) {
+        self.put((Some(user), Some(session), path.into()), text, visit.handle().clock().uptime());
+    }
+
     /// The secret that was made for this page by whoever looks at it. It is gone then.
     pub(super) fn take(&self, visit: &Visit, path: &str) -> Option<String> {
         self.remove(&maker(visit, path), visit.handle().clock().uptime())

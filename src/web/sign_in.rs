@@ -1,10 +1,12 @@
 //! Signing in and out, and typing one's password once more.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
 use hyper::Uri;
+use uuid::Uuid;
 
 use super::answer::{Done, Html};
 use super::error::Trouble;
@@ -12,7 +14,7 @@ use super::form::Form;
 use super::forward::Forward;
 use super::frame::Frame;
 use super::route::{Link, Need, Page, Target};
-use super::throttle::Attempt;
+use super::throttle::{Attempt, By};
 use super::visit::Visit;
 use super::who::Person;
 use super::{Site, second_step};
@@ -21,10 +23,12 @@ use crate::domain::project::KeyHash;
 use crate::domain::user::second_factor::Proof;
 use crate::domain::user::session::Session;
 use crate::domain::user::{Password, PasswordHash, User, UserName};
+use crate::domain::words::{Times, count};
 use crate::engine::command::user::{Closing, NewSession, UserCommand, UserRefusal};
 use crate::engine::command::{Command, Outcome, Refusal};
 use crate::log_limit::LogLimit;
 use crate::password::Checked;
+use crate::wire::browser_mark;
 use crate::wire::reply::Fault;
 
 /// Bytes of the address of a page to go on to.
@@ -50,7 +54,7 @@ pub(super) fn show(visit: &Visit) -> Result<Done, Trouble> {
     if !visit.viewer.is_nobody() {
         return Ok(Done::To(next_or_projects(&visit.site, next)));
     }
-    if visit.handle().state().users.is_empty() {
+    if visit.handle().with_state(|state| state.users.is_empty()) {
         return Ok(Done::Go(Page::Setup(), None));
     }
     Ok(form(visit, "", next, None).into())
@@ -67,7 +71,7 @@ pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
     let (site, shown) = (&visit.site, typed.get("name"));
     let name = UserName::parse(shown).ok();
     let attempt = attempt(visit, name.as_ref())?;
-    let found = name.as_ref().and_then(|name| visit.handle().state().users.by_name(name).cloned());
+    let found = name.as_ref().and_then(|name| visit.handle().with_state(|state| state.users.by_name(name).cloned()));
     let user = found.filter(|user| !user.disabled);
     let hash = user.as_ref().and_then(|user| user.password.clone());
     let checked = site.hashing.check(typed.get("password"), hash.clone()).await?;
@@ -83,7 +87,7 @@ pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
         // The attempt counts as one that failed until the code is right, too.
         return Ok(second_step::begin(visit, user.id, hash, renewed, typed.get("next")));
     }
-    let entering = Entering { checked: hash, renewed, second: None };
+    let entering = Entering { checked: hash, renewed, second: None, is_code_counted: false };
     enter(visit, &user, entering, attempt, typed.get("next")).await?.map_or_else(refused, Ok)
 }
 
@@ -95,23 +99,46 @@ pub(super) struct Entering {
     pub(super) renewed: Option<PasswordHash>,
     /// The second factor.
     pub(super) second: Option<Proof>,
+    /// Its code was counted as wrong until now.
+    pub(super) is_code_counted: bool,
 }
 
 /// Signs in whoever has shown what it takes. `None`: somebody has changed the password or the second factor, or has removed the user, since
 /// it was looked up.
 pub(super) async fn enter(visit: &Visit, user: &User, entering: Entering, attempt: Attempt, next: &str) -> Result<Option<Done>, Trouble> {
-    let Entering { checked, renewed, second } = entering;
+    let Entering { checked, renewed, second, is_code_counted } = entering;
     let (token, session) = new_session(visit);
     let open = UserCommand::OpenSession { user: user.id, checked: Some(checked), renewed, second, session };
-    match visit.handle().call(Command::User(Box::new(open))).await? {
-        Ok(Outcome::Session(_)) => {}
+    let session = match visit.handle().call(Command::User(Box::new(open))).await? {
+        Ok(Outcome::Session(session)) => session,
         Err(Refusal::User(UserRefusal::NotAllowed) | Refusal::NotFound) => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
         Ok(_) => return Err(Fault::Unavailable.into()),
-    }
+    };
     visit.site.throttle.succeeded(attempt);
     tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "signed in");
-    Ok(Some(Done::Enter { token, to: next_or_projects(&visit.site, next) }))
+    let is_known = known_browser(visit, user).is_some();
+    if let Some(wrong) = visit.site.wrong_codes.succeeded(user.id, is_known, is_code_counted) {
+        let zone = user.taste.zone.as_ref().unwrap_or(&visit.viewer.zone);
+        let (codes, since) = (count(wrong.codes as usize, "wrong code"), Times { now: visit.now, zone }.at(wrong.since));
+        let text = format!(
+            "{codes} of your second factor since {since}. They come after your password: if it was not you who typed them, choose another one."
+        );
+        visit.site.shown_once.keep_for(visit, (user.id, session.id), &Page::SecondStep().to_string(), text);
+    }
+    Ok(Some(Done::Enter { token, mark: new_mark(visit, user.uuid), to: next_or_projects(&visit.site, next) }))
+}
+
+/// The mark of a browser in which a user has just signed in.
+pub(super) fn new_mark(visit: &Visit, user: Uuid) -> Option<String> {
+    let nonce = visit.handle().random().url_safe::<{ browser_mark::NONCE_LENGTH }>();
+    visit.handle().badge_secret().map(|secret| browser_mark::mark(&secret, user, &nonce))
+}
+
+/// The hash of the browser's mark, if the user has signed in there before.
+pub(super) fn known_browser(visit: &Visit, user: &User) -> Option<KeyHash> {
+    let (mark, secret) = (visit.came.mark.as_deref()?, visit.handle().badge_secret()?);
+    browser_mark::is_of(&secret, user.uuid, mark).then(|| KeyHash::of(mark.as_bytes()))
 }
 
 /// The first step once more, and why.
@@ -146,7 +173,7 @@ pub(super) async fn is_confirmed(visit: &Visit, typed: &str) -> Result<bool, Tro
     if typed.is_empty() {
         return Ok(false);
     }
-    let attempt = attempt(visit, Some(&user.name))?;
+    let attempt = begin(visit, Some(&user.name), By::Session(session.id))?;
     if visit.site.hashing.check(typed, Some(hash.clone())).await? == Checked::Wrong {
         return Ok(false);
     }
@@ -170,10 +197,13 @@ pub(super) fn new_session(visit: &Visit) -> (String, NewSession) {
 
 /// Counts an attempt, or says how long to wait.
 pub(super) fn attempt(visit: &Visit, name: Option<&UserName>) -> Result<Attempt, Trouble> {
+    begin(visit, name, by(visit, name))
+}
+
+fn begin(visit: &Visit, name: Option<&UserName>, by: By) -> Result<Attempt, Trouble> {
     let folded = name.map(UserName::folded).unwrap_or_default();
     let (address, uptime) = (visit.came.client.addr, visit.handle().clock().uptime());
-    let is_known = name.is_some_and(|name| is_signed_in_from(visit, name, address));
-    visit.site.throttle.begin(&folded, address, is_known, uptime).map_err(|wait| {
+    visit.site.throttle.begin(&folded, address, by, uptime).map_err(|wait| {
         if let Some(left_out) = THROTTLED.admit(visit.now) {
             tracing::warn!(name = shown_name(name), %address, "a sign-in has to wait{left_out}");
         }
@@ -181,18 +211,25 @@ pub(super) fn attempt(visit: &Visit, name: Option<&UserName>) -> Result<Attempt,
     })
 }
 
-/// Whether a user has a session in the network of this address.
-fn is_signed_in_from(visit: &Visit, name: &UserName, address: IpAddr) -> bool {
-    let state = visit.handle().state();
-    let user = state.users.by_name(name).map(|user| user.id);
-    user.is_some_and(|user| state.users.sessions_of(user, visit.now).any(|session| network(session.address) == network(address)))
+/// Who tries to sign in by this name.
+fn by(visit: &Visit, name: Option<&UserName>) -> By {
+    let address = network(visit.came.client.addr);
+    let found = name.and_then(|name| {
+        visit.handle().with_state(|state| {
+            let user = Arc::clone(state.users.by_name(name)?);
+            let is_near = state.users.sessions_of(user.id, visit.now).any(|session| network(session.address) == address);
+            Some((user, is_near))
+        })
+    });
+    let Some((user, is_near)) = found else { return By::Stranger { is_user: false, is_near: false } };
+    known_browser(visit, &user).map_or(By::Stranger { is_user: true, is_near }, |mark| By::Browser { mark, is_near })
 }
 
 fn shown_name(name: Option<&UserName>) -> &str {
     name.map_or("", UserName::as_str)
 }
 
-fn too_many(wait: Duration) -> Trouble {
+pub(super) fn too_many(wait: Duration) -> Trouble {
     let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let time = match secs {
         ..60 => format!("{secs} seconds"),

@@ -113,7 +113,7 @@ impl Visit {
 
     /// Which source of files owns the check or channel of this number.
     pub(crate) fn declared_in(&self, number: u64) -> Option<String> {
-        self.handle().state().managed.source(number).map(|source| source.as_str().to_owned())
+        self.handle().with_state(|state| state.managed.source(number).map(|source| source.as_str().to_owned()))
     }
 
     /// The URL of a page.
@@ -147,19 +147,22 @@ impl Place {
 }
 
 fn find(handle: &Handle, scope: Scope) -> Option<Place> {
-    let state = handle.state();
-    let project = |id| state.project(id).map(|found| Arc::clone(&found.project));
-    Some(match scope {
-        Scope::Server => Place::Server,
-        Scope::Project(uuid) => Place::Project(state.projects().map(|found| &found.project).find(|project| project.uuid == uuid).cloned()?),
-        Scope::Check(uuid) => {
-            let check = state.check_by_uuid(uuid)?;
-            Place::Check(project(check.project)?, Box::new(check.clone()))
-        }
-        Scope::Channel(uuid) => {
-            let channel = state.projects().flat_map(|found| found.channels.values()).find(|channel| channel.uuid == uuid)?;
-            Place::Channel(project(channel.project)?, Arc::clone(channel))
-        }
+    handle.with_state(|state| {
+        let project = |id| state.project(id).map(|found| Arc::clone(&found.project));
+        Some(match scope {
+            Scope::Server => Place::Server,
+            Scope::Project(uuid) => {
+                Place::Project(state.projects().map(|found| &found.project).find(|project| project.uuid == uuid).cloned()?)
+            }
+            Scope::Check(uuid) => {
+                let check = state.check_by_uuid(uuid)?;
+                Place::Check(project(check.project)?, Box::new(check.clone()))
+            }
+            Scope::Channel(uuid) => {
+                let channel = state.projects().flat_map(|found| found.channels.values()).find(|channel| channel.uuid == uuid)?;
+                Place::Channel(project(channel.project)?, Arc::clone(channel))
+            }
+        })
     })
 }
 

@@ -70,16 +70,18 @@ impl Viewer {
 impl Viewer {
     /// Whether they may still see a project. Sessions end, people are let out of projects, and projects go.
     pub(crate) fn may_still_read(&self, handle: &Handle, project: ProjectId) -> bool {
-        let (state, now) = (handle.state(), handle.now());
-        if state.project(project).is_none() {
-            return false;
-        }
-        let Some(Person { user, session }) = &self.person else { return self.may(Need::Read, Some(project)) };
-        let user = match session {
-            Some(session) => state.users.session(&session.hash, now).map(|(_, user)| user),
-            None => state.users.get(user.id).filter(|user| !user.disabled),
-        };
-        user.is_some_and(|user| user.grant.in_project(project) >= Some(Membership::ReadOnly))
+        let now = handle.now();
+        handle.with_state(|state| {
+            if state.project(project).is_none() {
+                return false;
+            }
+            let Some(Person { user, session }) = &self.person else { return self.may(Need::Read, Some(project)) };
+            let user = match session {
+                Some(session) => state.users.session(&session.hash, now).map(|(_, user)| user),
+                None => state.users.get(user.id).filter(|user| !user.disabled),
+            };
+            user.is_some_and(|user| user.grant.in_project(project) >= Some(Membership::ReadOnly))
+        })
     }
 }
 
@@ -91,7 +93,7 @@ pub(super) async fn viewer(site: &Site, came: &Came, headers: &HeaderMap, peer: 
     match site.config.auth {
         Auth::Password => {
             // Whom the proxy names is who asks, whatever cookie there is.
-            let named = forward::person(site, headers, peer).await?;
+            let named = forward::person(site, came, headers, peer).await?;
             let person = named.or_else(|| by_cookie(site, came, headers));
             let (taste, grant) = person.as_ref().map(|person| (person.user.taste.clone(), person.user.grant.clone())).unzip();
             Ok(Viewer::new(site, taste.unwrap_or_default(), grant, person))
@@ -112,11 +114,10 @@ pub(super) async fn viewer(site: &Site, came: &Came, headers: &HeaderMap, peer: 
 fn by_cookie(site: &Site, came: &Came, headers: &HeaderMap) -> Option<Person> {
     let jar = Jar { is_secure: came.is_secure(&site.base_url), base_path: site.base_url.path() };
     let now = site.handle.now();
-    let person = {
-        let state = site.handle.state();
+    let person = site.handle.with_state(|state| {
         let mut found = jar.tokens(headers).filter_map(|token| state.users.session(&token, now));
         found.next().map(|(session, user)| Person { user: Arc::clone(user), session: Some(Arc::clone(session)) })
-    };
+    });
     if let Some(session) = person.as_ref().and_then(|person| person.session.as_ref()).filter(|session| session.is_stale(now)) {
         // Nobody waits for it. If it is not written, the next request asks for it again.
         drop(site.handle.submit(sign_in::touch(site.idle_secs(), session, came.client.addr, None)));

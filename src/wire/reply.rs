@@ -110,6 +110,13 @@ pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
     }
 }
 
+/// Adds a line of a header that may stand there several times, unless the value cannot stand in one.
+pub(crate) fn add(reply: &mut Reply, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().append(name, value);
+    }
+}
+
 /// Has browsers take the content for what it is said to be (Fetch Standard, X-Content-Type-Options).
 pub(crate) fn never_sniffed(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

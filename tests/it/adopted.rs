@@ -80,7 +80,7 @@ fn opens(engine: &Engine, text: &str) -> Option<(KeyId, Access)> {
 
 /// The numbers of the secrets that are kept.
 fn kept(engine: &Engine) -> Vec<u8> {
-    engine.handle.state().adopted.iter().map(|(number, _)| number).collect()
+    engine.handle.with_state(|state| state.adopted.iter().map(|(number, _)| number).collect())
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn keys_of_another_server_open_what_they_opened_there() {
     let page = format!("GET /projects/{}/settings/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", Uuid::nil());
     let unused = async || server.raw(page.as_bytes()).await.text().matches("not used since the import").count();
     assert_eq!(unused().await, 5);
-    let is_new = |id: u64| server.handle.state().key(KeyId(id)).unwrap().is_unused_since_import();
+    let is_new = |id: u64| server.handle.with_state(|state| state.key(KeyId(id)).unwrap().is_unused_since_import());
     // At first by their digests, then by their own hashes.
     for round in 0..2 {
         for (key, method, status) in [
@@ -193,7 +193,7 @@ fn a_first_use_that_is_not_written_leaves_the_key_as_it_was() {
             drop(engine);
             disk.power_on(&Dice::seeded(u64::from(after)));
             let engine = Engine::open(disk.medium(), Thresholds::default());
-            let key = engine.handle.state().key(KeyId(2)).unwrap().clone();
+            let key = engine.handle.with_state(|state| state.key(KeyId(2)).unwrap().clone());
             assert!(key.is_unused_since_import() || key.secret == Secret::ReadWrite(KeyHash::of(WRITES.as_bytes())));
             assert!(opens(&engine, WRITES).is_some());
             if is_written {
@@ -215,10 +215,11 @@ fn a_key_is_known_anew_once_and_only_by_a_hash_that_no_other_key_has() {
     for (key, text) in [(2, WRITES), (2, "something else"), (3, READS), (100, WRITES), (77, WRITES)] {
         engine.done(Command::RehashKey(KeyId(key), hash(text)));
     }
-    let state = engine.handle.state();
-    let secret = |id: u64| state.key(KeyId(id)).unwrap().secret.clone();
-    assert_eq!((secret(2), secret(100)), (Secret::ReadWrite(hash(WRITES)), Secret::ReadWrite(hash(READS))));
-    assert_eq!(secret(3), hashed(READS, SECRET, 1, true));
+    engine.handle.with_state(|state| {
+        let secret = |id: u64| state.key(KeyId(id)).unwrap().secret.clone();
+        assert_eq!((secret(2), secret(100)), (Secret::ReadWrite(hash(WRITES)), Secret::ReadWrite(hash(READS))));
+        assert_eq!(secret(3), hashed(READS, SECRET, 1, true));
+    });
 }
 
 #[tokio::test]
@@ -318,7 +319,7 @@ proptest! {
                     }
                 }
                 Happens::Revoked(n) if n < texts.len() => {
-                    if engine.handle.state().key(KeyId(2 + n as u64)).is_some() {
+                    if engine.handle.with_state(|state| state.key(KeyId(2 + n as u64)).is_some()) {
                         engine.done(Command::RevokeKey(KeyId(2 + n as u64)));
                     }
                     (opened[n], needs[n]) = (false, None);
@@ -339,7 +340,7 @@ proptest! {
             let kept = kept(&engine);
             prop_assert!(needs.iter().flatten().all(|number| kept.contains(number)));
             for (n, needed) in needs.iter().enumerate() {
-                let is_new = engine.handle.state().key(KeyId(2 + n as u64)).is_some_and(|key| key.is_unused_since_import());
+                let is_new = engine.handle.with_state(|state| state.key(KeyId(2 + n as u64)).is_some_and(|key| key.is_unused_since_import()));
                 prop_assert_eq!(is_new, needed.is_some(), "key {}", n);
             }
         }

@@ -12,6 +12,7 @@ mod methods;
 mod overdue_addresses;
 mod overdue_channels;
 mod overdue_deliveries;
+mod overdue_groups;
 mod overdue_windows;
 mod pings;
 mod storage;
@@ -44,7 +45,7 @@ impl Server {
 
     /// Counts every change of the main project's checks and channels.
     fn changes(&self) -> u64 {
-        self.handle.state().project(self.main.id).unwrap().version
+        self.handle.with_state(|state| state.project(self.main.id).unwrap().version)
     }
 
     /// Pings a check.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use overdue::backup::{self, BackupError, Intervals, Keeper, Newest};
+use overdue::backup::{self, BackupError, Intervals, Keeper};
 use overdue::clock::ManualClock;
 use overdue::domain::ids::ProjectId;
 use overdue::domain::moment::Moment;
@@ -43,7 +43,7 @@ async fn what_is_restored_elsewhere_answers_every_get_equally() {
     for (key, path) in &asked {
         assert_eq!(ask(&restored, key, path).await, ask(&site, key, path).await, "{path}");
     }
-    let of = |site: &Site| (site.handle.state().instance, site.handle.badge_secret().map(|secret| secret.0));
+    let of = |site: &Site| (site.handle.with_state(|state| state.instance), site.handle.badge_secret().map(|secret| secret.0));
     assert_ne!(of(&restored).0, of(&site).0, "two that go on from the same state are told apart");
     assert_eq!(of(&restored).1, of(&site).1);
     let mut file = std::fs::read_dir(there.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ async fn a_backup_is_a_state_that_the_server_was_in() {
         restore(directory.path(), &bytes).unwrap();
         let (restored, _writer) =
             open(Medium::Directory(directory.path().into()), &clock, |config| config.thresholds = thresholds).unwrap();
-        let checks: Vec<_> = restored.state().checks_of(ProjectId(1)).cloned().collect();
+        let checks: Vec<_> = restored.with_state(|state| state.checks_of(ProjectId(1)).cloned().collect());
         let total: u64 = checks.iter().map(|check| check.state.n_pings).sum();
         assert!((least..=most).contains(&(total as usize)), "{total} of {least} to {most}");
         for (place, check) in checks.iter().enumerate() {
@@ -142,7 +142,7 @@ fn what_is_damaged_or_in_use_leaves_everything_as_it_was() {
     std::fs::write(data.join(FILE_NAME), b"no database").unwrap();
     forced(&bytes).unwrap();
     let (handle, _writer) = open(Medium::Directory(data), &engine.clock, |_| {}).unwrap();
-    assert_eq!(handle.state().projects().count(), 1);
+    assert_eq!(handle.with_state(|state| state.projects().count()), 1);
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -169,7 +169,7 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     let directory = tempfile::tempdir().unwrap();
     let path: PathBuf = directory.path().join("backups");
     std::fs::create_dir(&path).unwrap();
-    let instance = engine.handle.state().instance.unwrap().map(|byte| format!("{byte:02x}")).concat();
+    let instance = engine.handle.with_state(|state| state.instance.unwrap().map(|byte| format!("{byte:02x}")).concat());
     let foreign =
         ["notes.txt".to_owned(), "overdue-00000000-20200101T000000Z.backup.zst".into(), format!("overdue-{instance}-x.backup.zst")];
     for name in &foreign {
@@ -178,14 +178,14 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     // A server that was killed left this one.
     std::fs::write(path.join(format!("overdue-{instance}-20200101T000000Z.backup.zst.partial")), b"x").unwrap();
     let own = |names: Vec<String>| names.into_iter().filter(|name| !foreign.contains(name)).collect::<Vec<_>>();
-    let newest = Newest::default();
+    let newest = || engine.handle.metrics().backups().and_then(|status| status.newest);
     let intervals = Intervals { directory: path.clone(), every: Duration::from_secs(86_400), keep: 2 };
-    let keeper = Keeper::start(engine.handle.clone(), intervals.clone(), newest.clone()).unwrap();
+    let keeper = Keeper::start(engine.handle.clone(), intervals.clone()).unwrap();
     let begun = engine.handle.now();
-    wait_until("the first is made at once", || newest.get() == Some(begun));
+    wait_until("the first is made at once", || newest() == Some(begun));
     for day in 1..4 {
         engine.clock.advance_secs(86_400);
-        wait_until("one a day", || newest.get() == Some(begun.plus_secs(day * 86_400)));
+        wait_until("one a day", || newest() == Some(begun.plus_secs(day * 86_400)));
     }
     wait_until("two are kept", || own(names(&path)).len() == 2);
     assert_eq!(own(names(&path)), ["20270117T080000Z", "20270118T080000Z"].map(|time| format!("overdue-{instance}-{time}.backup.zst")));
@@ -198,12 +198,13 @@ fn a_server_makes_backups_at_intervals_and_keeps_the_newest() {
     engine.clock.advance_secs(60);
     std::fs::create_dir(&path).unwrap();
     engine.clock.advance_secs(600);
-    wait_until("it is tried again", || newest.get().is_some_and(|at| at > begun.plus_secs(4 * 86_400)));
+    wait_until("it is tried again", || newest().is_some_and(|at| at > begun.plus_secs(4 * 86_400)));
     drop(keeper);
     // The next start goes on from the files.
-    let again = Newest::default();
-    let _keeper = Keeper::start(engine.handle.clone(), intervals, again.clone()).unwrap();
-    assert_eq!(again.get(), newest.get());
+    let made = newest();
+    engine.handle.metrics().makes_backups(None);
+    let _keeper = Keeper::start(engine.handle.clone(), intervals).unwrap();
+    assert_eq!(newest(), made);
 }
 
 #[test]
@@ -240,5 +241,5 @@ fn an_upgrade_without_room_for_a_copy_goes_on() {
     let blocked = directory.path().join(format!("{FILE_NAME}.schema-1.partial"));
     std::fs::create_dir(&blocked).unwrap();
     let (handle, _writer) = open(Medium::Directory(directory.path().into()), &clock, |_| {}).unwrap();
-    assert!(handle.state().checks().count() > 5);
+    assert!(handle.with_state(|state| state.checks().count()) > 5);
 }

@@ -80,11 +80,11 @@ async fn a_badge_says_how_the_worst_of_its_checks_is() {
 
     ping(&server, &second, "/fail").await;
     assert_eq!(json_of(&server, &y("json3")).await, counts("down", 2, 1, 1));
-    let shields = json!({ "schemaVersion": 1, "label": "overdue", "message": "down", "color": "critical" });
+    let shields = json!({ "schemaVersion": 1, "label": "Ünit checks", "message": "down", "color": "critical" });
     assert_eq!(json_of(&server, &all("shields")).await, shields);
     let svg = server.get(&all("svg")).await;
     assert_eq!(svg.header("content-type"), Some("image/svg+xml"));
-    assert!(svg.text().contains(">overdue<") && svg.text().contains(">down<"), "{}", svg.text());
+    assert!(svg.text().contains(">Ünit checks<") && svg.text().contains(">down<"), "{}", svg.text());
 
     for check in [&first, &second] {
         let path = format!("/checks/{}", check["uuid"].as_str().unwrap());
@@ -106,6 +106,7 @@ async fn a_badge_of_one_check_bears_its_name_but_never_its_uuid() {
         let svg = server.get(&url).await;
         assert!(svg.text().contains(&format!(">{}<", label.replace('&', "&amp;"))), "{}", svg.text());
         assert_open_and_never_cached(&svg);
+        assert_eq!(svg.header("content-security-policy"), Some("default-src 'none'"));
 
         ping(&server, &check, "").await;
         server.clock.advance_secs(86_400);

@@ -356,7 +356,7 @@ fn watched(engine: &mut Engine, uuid: u128) -> CheckId {
 }
 
 fn waiting(engine: &Engine) -> Vec<Event> {
-    engine.handle.state().outbox.rows().map(|row| row.event).collect()
+    engine.handle.with_state(|state| state.outbox.rows().map(|row| row.event).collect())
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn a_check_that_falls_silent_after_the_clock_once_stood_ahead_is_told_in_time() 
         }
         idle(&mut engine);
         let now = engine.handle.now();
-        assert!(engine.handle.state().away.iter().all(|away| away.from <= away.to && away.to <= now), "{restarts}");
+        assert!(engine.handle.with_state(|state| state.away.iter().all(|away| away.from <= away.to && away.to <= now)), "{restarts}");
         wait(&mut engine, 3 * HOUR);
         engine.done(ping(7, Kind::Success, ""));
         let before = waiting(&engine).len();
@@ -406,7 +406,11 @@ fn an_outage_is_known_although_the_file_was_once_told_a_time_ahead() {
         drop(engine);
         let mut engine = start(disk.medium(), &ManualClock::at(BEGINNING.plus_secs(1800)));
         idle(&mut engine);
-        assert_eq!(engine.handle.state().away.last(), Some(&Away { from: BEGINNING, to: BEGINNING.plus_secs(1800) }), "{cleanly}");
+        assert_eq!(
+            engine.handle.with_state(|state| state.away.last().cloned()),
+            Some(Away { from: BEGINNING, to: BEGINNING.plus_secs(1800) }),
+            "{cleanly}"
+        );
         assert_eq!(waiting(&engine), [], "{cleanly}");
     }
 }

@@ -43,7 +43,7 @@ async fn a_request_names_one_host_and_a_coding_that_is_known() {
             assert_eq!(refused.header("content-type") == Some("application/json"), path.starts_with("/api/"));
         }
     }
-    let changes = server.handle.state().project(server.main.id).unwrap().version;
+    let changes = server.handle.with_state(|state| state.project(server.main.id).unwrap().version);
     assert_eq!(changes, 0, "nothing was pinged");
     for (rest, status) in
         [("HTTP/1.0\r\n", 201), ("HTTP/1.1\r\nHost:\r\n", 200), ("HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n", 200)]

@@ -280,7 +280,7 @@ fn a_file_that_is_gone_changed_or_cut_takes_no_pings() {
         assert_eq!(look(&mut engine), Err(Unavailable::Storage));
         assert!(!engine.handle.is_writable());
     }
-    let id = engine.handle.state().checks().next().unwrap().id;
+    let id = engine.handle.with_state(|state| state.checks().next().unwrap().id);
     assert_eq!(engine.seen(id).state.n_pings, taken);
 }
 
@@ -354,7 +354,7 @@ fn rows_that_cannot_be_read_are_put_aside_and_the_rest_works() {
         let check = engine.seen(id);
         assert!(check.settings.desc.as_str().starts_with("This check is paused: this release cannot read its schedule."));
         assert_eq!(check.uuid, uuid::Uuid::from_u128(7));
-        assert_eq!(engine.handle.state().projects().count(), 2);
+        assert_eq!(engine.handle.with_state(|state| state.projects().count()), 2);
         assert_eq!(engine.handle.body(&check, check.state.n_pings).unwrap().as_deref(), Some(&b"kept"[..]));
         // It waits for its owner, and takes pings meanwhile; the other goes on.
         assert_eq!(engine.done(ping(7, Kind::Success, "kept")), Outcome::Pinged);

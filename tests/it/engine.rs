@@ -185,7 +185,23 @@ fn a_mask_keeps_the_secret_that_a_channel_has_when_it_is_changed() {
         set(&[("up-url", "http://b/"), ("header.key", "***")]),
     ]);
     assert!(matches!(&answers[2], Ok(Err(Refusal::Settings(error))) if error.to_string().contains("names another server")), "{answers:?}");
-    let state = engine.handle.state();
-    let settings = &state.channel(channel.id).unwrap().settings;
-    assert_eq!(settings.pairs().collect::<Vec<_>>(), [("header.key", "second"), ("method", "PUT"), url]);
+    engine.handle.with_state(|state| {
+        let settings = &state.channel(channel.id).unwrap().settings;
+        assert_eq!(settings.pairs().collect::<Vec<_>>(), [("header.key", "second"), ("method", "PUT"), url]);
+    });
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn reading_the_state_twice_at_a_time_by_one_thread_panics_in_debug_builds() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let handle = engine.handle.clone();
+    let count = |handle: &overdue::engine::Handle| handle.with_state(|state| state.projects().count());
+    let twice = || handle.with_state(|_| count(&handle));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(twice)).is_err());
+    // One after the other is allowed, as are two threads at the same time, and the panic has left no mark.
+    assert_eq!((count(&handle), count(&handle)), (1, 1));
+    let other = handle.clone();
+    assert_eq!(handle.with_state(|_| std::thread::spawn(move || count(&other)).join().unwrap()), 1);
 }

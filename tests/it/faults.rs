@@ -52,7 +52,7 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             let disk = Disk::default();
             drop(engine_with_pings(disk.medium(), 20));
             let mut engine = Engine::open(disk.medium(), Thresholds::default());
-            let id = engine.handle.state().checks().next().unwrap().id;
+            let id = engine.handle.with_state(|state| state.checks().next().unwrap().id);
             disk.fail(operation, after);
             let batch = [ping(7, Kind::Fail, body(8)), create(9), ping(9, Kind::Start, body(200))];
             let read = counts(&engine, id);
@@ -70,12 +70,12 @@ fn whatever_operation_fails_callers_are_told_and_nothing_is_half_done() {
             // Memory is not ahead of the file, and the file is what it was or cannot be read.
             let (seen, logged) = counts(&engine, id);
             assert!(seen == 20 && logged.is_none_or(|logged| logged == 20), "{operation:?} {after}: {seen} {logged:?}");
-            assert!(engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(9)).is_none());
+            assert!(engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_none()));
             assert_eq!(engine.batch([ping(7, Kind::Success, "")]), [Err(Unavailable::Storage)]);
             disk.heal();
             recover(&mut engine);
             // All of the batch or nothing.
-            let whole = engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(9)).is_some();
+            let whole = engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(9)).is_some());
             assert_eq!(counts(&engine, id), if whole { (21, Some(21)) } else { (20, Some(20)) }, "{operation:?} {after}");
             assert_eq!(engine.done(ping(7, Kind::Success, "")), Outcome::Pinged);
         }

@@ -226,7 +226,7 @@ fn a_large_body_is_read_again_by_nobody_who_does_not_ask_for_it() {
     let read = disk.read_bytes() - before;
     assert!(read < 5 * LARGE as u64, "{read} bytes were read for 400 pings");
     assert_eq!(engine.handle.pings(&engine.seen(id)).unwrap().len(), 30);
-    let large = engine.handle.state().check_by_uuid(uuid::Uuid::from_u128(8)).unwrap().clone();
+    let large = engine.handle.with_state(|state| state.check_by_uuid(uuid::Uuid::from_u128(8)).unwrap().clone());
     assert_eq!(engine.handle.body(&large, 1).unwrap().unwrap().len(), LARGE);
 }
 

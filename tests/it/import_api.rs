@@ -1,17 +1,19 @@
 //! A project read through the API of a server, which is one of ours, or one that misbehaves.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use overdue::clock::{Clock, ManualClock};
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::check::Settings;
 use overdue::domain::imported::{Imported, ImportedSecret};
-use overdue::domain::moment::MICROS;
+use overdue::domain::moment::{MICROS, Moment};
 use overdue::domain::project::{ChannelName, KeyHash, PingKey, ProjectName, Secret};
 use overdue::domain::text::Seconds;
 use overdue::import::api::{Api, fetch};
 use overdue::import::environment::Environment;
-use overdue::import::{Chosen, Logs, Options, look};
+use overdue::import::{Chosen, Entry, Logs, Options, Reading, look};
 use overdue::manage::channel;
 use overdue::outbound::{Outbound, OutboundConfig, ProxyChoice};
 use overdue::random::Random;
@@ -92,40 +94,41 @@ async fn a_project_is_the_same_when_it_is_read_through_the_api() {
             Secret::Ping(PingKey::parse(&server.main.ping).unwrap()),
         ];
         assert_eq!(keys, own.map(ImportedSecret::Own));
-        let state = server.handle.state();
-        let there = state.project(server.main.id).unwrap();
-        assert_eq!((project.name.as_str(), &project.badge_key), ("Moved", &there.project.badge_key));
-        let channels: Vec<_> = there.channels.values().map(|channel| (channel.uuid, channel.name.clone())).collect();
-        assert_eq!(project.channels.iter().map(|channel| (channel.uuid, channel.name.clone())).collect::<Vec<_>>(), channels);
-        assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
-        assert_eq!(project.checks.len(), there.checks.len());
-        for (own, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
-            let name = check.settings.slug.as_str();
-            assert_eq!((own.uuid, own.badge), (check.uuid, Some(check.badge)), "{name}");
-            // What is not shown has its default, and channels are named by their UUIDs.
-            let mut settings = Settings { channels: Box::default(), ..(*check.settings).clone() };
-            match &settings.schedule {
-                Some(_) => settings.timeout = Seconds::DAY,
-                None => settings.tz = own.settings.tz.clone(),
+        server.handle.with_state(|state| {
+            let there = state.project(server.main.id).unwrap();
+            assert_eq!((project.name.as_str(), &project.badge_key), ("Moved", &there.project.badge_key));
+            let channels: Vec<_> = there.channels.values().map(|channel| (channel.uuid, channel.name.clone())).collect();
+            assert_eq!(project.channels.iter().map(|channel| (channel.uuid, channel.name.clone())).collect::<Vec<_>>(), channels);
+            assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
+            assert_eq!(project.checks.len(), there.checks.len());
+            for (own, check) in project.checks.iter().zip(state.checks_of(server.main.id)) {
+                let name = check.settings.slug.as_str();
+                assert_eq!((own.uuid, own.badge), (check.uuid, Some(check.badge)), "{name}");
+                // What is not shown has its default, and channels are named by their UUIDs.
+                let mut settings = Settings { channels: Box::default(), ..(*check.settings).clone() };
+                match &settings.schedule {
+                    Some(_) => settings.timeout = Seconds::DAY,
+                    None => settings.tz = own.settings.tz.clone(),
+                }
+                assert_eq!(own.settings, settings, "{name}");
+                let assigned: Vec<_> = state.channels_of(check).map(|channel| channel.uuid).collect();
+                assert_eq!(own.channels.to_vec(), assigned, "{name}");
+                let (found, wanted) = (&own.state, &check.state);
+                assert_eq!((found.status, found.n_pings), (wanted.status, wanted.n_pings), "{name}");
+                assert_eq!(found.last_duration, wanted.last_duration.map(|micros| micros / MICROS * MICROS), "{name}");
+                assert_eq!(found.last_ping.map(|at| at.secs()), wanted.last_ping.map(|at| at.secs()), "{name}");
+                if logs != Logs::None {
+                    assert_eq!((found.last_ping, found.run), (wanted.last_ping, wanted.run), "{name}");
+                }
             }
-            assert_eq!(own.settings, settings, "{name}");
-            let assigned: Vec<_> = state.channels_of(check).map(|channel| channel.uuid).collect();
-            assert_eq!(own.channels.to_vec(), assigned, "{name}");
-            let (found, wanted) = (&own.state, &check.state);
-            assert_eq!((found.status, found.n_pings), (wanted.status, wanted.n_pings), "{name}");
-            assert_eq!(found.last_duration, wanted.last_duration.map(|micros| micros / MICROS * MICROS), "{name}");
-            assert_eq!(found.last_ping.map(|at| at.secs()), wanted.last_ping.map(|at| at.secs()), "{name}");
-            if logs != Logs::None {
-                assert_eq!((found.last_ping, found.run), (wanted.last_ping, wanted.run), "{name}");
-            }
-        }
-        let count = |what: &str| report["counts"][what]["carried"].as_u64().unwrap_or(0);
-        let (pings, bodies) = match logs {
-            Logs::All => (10, 9),
-            Logs::Heads => (10, 0),
-            Logs::None => (0, 0),
-        };
-        assert_eq!((count("pings"), count("bodies"), count("checks")), (pings, bodies, 8), "{report}");
+            let count = |what: &str| report["counts"][what]["carried"].as_u64().unwrap_or(0);
+            let (pings, bodies) = match logs {
+                Logs::All => (10, 9),
+                Logs::Heads => (10, 0),
+                Logs::None => (0, 0),
+            };
+            assert_eq!((count("pings"), count("bodies"), count("checks")), (pings, bodies, 8), "{report}");
+        });
     }
     let refused = looked(&api(&server.base, &server.main.ro, Logs::Heads), &clock).await.unwrap_err();
     assert_eq!(refused, "the server shows no UUIDs: give a key that may write with --key-file");
@@ -166,9 +169,13 @@ async fn a_server_that_asks_to_wait_is_asked_again() {
 #[tokio::test]
 async fn what_is_no_such_api_is_told_at_once() {
     let clock = Clock::Manual(ManualClock::at(START));
+    let server = Receiver::start([Act::status(404)]).await;
+    let refused = looked(&api(&server.url(""), KEY, Logs::All), &clock).await.unwrap_err();
+    assert!(refused.ends_with("/api/v3/checks/: it is not there: 404"), "{refused}");
+    let targets: Vec<_> = server.seen().into_iter().map(|seen| seen.target).collect();
+    assert_eq!(targets, ["v3", "v2", "v1"].map(|version| format!("/api/{version}/checks/")));
     for (act, part) in [
         (Act::redirect(301, "https://elsewhere.example/"), "the server answers 301, as if it were elsewhere"),
-        (Act::status(404), "it is not there: 404"),
         (Act::status(418), "the server answers 418"),
         (answer(200, Vec::new(), &json!([1])), "no list of checks"),
         (Act::Answer(Reply { status: 200, body: b"<html>".to_vec(), ..Reply::default() }), "the answer is not JSON"),
@@ -185,5 +192,106 @@ async fn what_is_no_such_api_is_told_at_once() {
     ] {
         let refused = looked(&api(url, key, Logs::All), &clock).await.unwrap_err();
         assert!(refused.contains(part) && !refused.contains("secret"), "{refused}");
+    }
+}
+
+/// Answers as a release of Healthchecks did, with 404 where it has nothing.
+async fn stand_in(recorded: &str) -> Receiver {
+    let recorded: BTreeMap<String, (u16, Value)> = serde_json::from_str(recorded).unwrap();
+    Receiver::answering(move |seen| match recorded.get(&seen.target) {
+        Some((status, body)) => answer(*status, Vec::new(), body),
+        None if seen.target.ends_with("/body") => Act::Answer(Reply { status: 200, body: b"done".to_vec(), ..Reply::default() }),
+        None => Act::status(404),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn releases_of_healthchecks_are_read_as_they_answer() {
+    let clock = Clock::Manual(ManualClock::at(Moment::from_secs(1_795_420_800)));
+    let old: [&str; 4] =
+        ["Job 2 ž up 1: new-up", "Job 3 ž new 3: ", "Job 30 ž down 9: new-up up-down down-up up-down", "Job 6 ž paused 3: new-up up-down"];
+    let cases: [(&str, &str, &[&str], u64, u64); 4] = [
+        (include_str!("../healthchecks/api/1.20.json"), "v1", &old, 0, 3),
+        (
+            include_str!("../healthchecks/api/2.10.json"),
+            "v1",
+            &[
+                "Job 0 ž up 130: up-down down-up up-down down-up up-down down-up",
+                "Job 3 ž new 3: ",
+                "Job 6 ž paused 3: new-up up-down down-paused",
+                "Job 7 ž paused 0: up-paused",
+            ],
+            0,
+            3,
+        ),
+        (
+            include_str!("../healthchecks/api/3.10.json"),
+            "v1",
+            &[
+                "Job 1 ž up 130: up-down down-up up-down down-up up-down down-up",
+                "Job 26 ž up 12: new-up up-down down-up",
+                "Job 3 ž new 3: ",
+                "Job 6 ž paused 3: new-up up-down down-paused",
+            ],
+            0,
+            3,
+        ),
+        (
+            include_str!("../healthchecks/api/4.4.json"),
+            "v3",
+            &[
+                "<script>alert(1)</script> up 70: new-up",
+                "Old pings without n up 6: ",
+                "Paused by API paused 1: new-up up-paused",
+                "Paused with a run down 3: new-up up-down down-paused paused-down",
+                "Resumed and up up 2: new-up up-paused paused-new new-up",
+                "Resumed new 1: new-up up-paused paused-new",
+                "db-dump nas 28 up 69: up-down down-up up-down down-up up-down down-up",
+            ],
+            3,
+            4,
+        ),
+    ];
+    for (recorded, version, wanted, guessed, badges) in cases {
+        let server = stand_in(recorded).await;
+        let api = api(&server.url(""), KEY, Logs::All);
+        let config = OutboundConfig { proxy: ProxyChoice::None, ..OutboundConfig::default() };
+        let outbound = Outbound::new(config, &clock, Random::seeded(7)).unwrap();
+        let mut source = fetch(&api, &outbound, &clock, &Random::System, &mut |_, _| {}).await.unwrap();
+        let (projects, skip, zones) = (vec![Chosen { old: "Moved".into(), new: None }], Vec::new(), Vec::new());
+        let options = Options { projects, skip, zones, logs: api.logs, users: false, environment: Environment::default() };
+        let mut reading = Reading::begin(&mut source, &options, clock.now(), &mut |_| {}).unwrap();
+        let mut flips: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        let mut take = |entry| {
+            if let Entry::Flip(own, _) = entry {
+                flips.entry(own.check).or_default().push(format!("{}-{}", own.flip.from.name(), own.flip.to.name()));
+            }
+            ControlFlow::Continue(())
+        };
+        reading.logs(&mut |_| {}, &mut take).unwrap();
+        let (imported, report) = reading.end();
+        let report = serde_json::to_value(&report).unwrap();
+        let project = &imported.projects[0];
+        let checks = project.checks.iter().map(|check| {
+            let own = flips.get(&check.uuid).map(|flips| flips.join(" ")).unwrap_or_default();
+            format!("{} {} {}: {own}", check.settings.name.as_str(), check.state.status.name(), check.state.n_pings)
+        });
+        let mut checks: Vec<_> = checks.collect();
+        checks.sort();
+        assert_eq!(checks, wanted);
+        let notes = report["counts"]["flips"]["notes"].as_array().cloned().unwrap_or_default();
+        let pauses: u64 =
+            notes.iter().filter(|note| note["text"].as_str().unwrap().contains("pauses")).map(|note| note["count"].as_u64().unwrap()).sum();
+        assert_eq!(pauses, guessed, "{report}");
+        // All channels come, but for kinds that are gone.
+        assert!(project.channels.iter().all(|channel| channel.health.disabled.is_some()));
+        assert_eq!(report["counts"]["channels"]["dropped"].as_u64().unwrap(), u64::from(version == "v1"), "{report}");
+        // Project and tag badges are signed with a secret that no API tells.
+        assert_eq!(report["counts"]["badges"]["dropped"].as_u64().unwrap_or(0), badges, "{report}");
+        assert!(
+            project.checks.iter().all(|check| check.settings.slug.fits() && !check.settings.slug.as_str().is_empty() || version == "v3")
+        );
+        assert!(server.seen().iter().any(|seen| seen.target == format!("/api/{version}/badges/")));
     }
 }

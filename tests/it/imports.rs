@@ -187,21 +187,28 @@ fn staged_ping(check: CheckId, n: u64) -> StagedPing {
 }
 
 fn found(engine: &Engine, uuid: u128) -> Check {
-    engine.handle.state().check_by_uuid(Uuid::from_u128(uuid)).expect("the check").clone()
+    engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(uuid)).expect("the check").clone())
 }
 
 /// All that can be seen, but for numbers.
 fn seen(engine: &Engine) -> Vec<String> {
-    let state = engine.handle.state();
+    let projects = engine.handle.with_state(|state| {
+        let projects = state.projects().map(|project_state| {
+            let project = &project_state.project;
+            let mut lines = vec![format!("{} {:?} {} {}", project.uuid, project.name, project.badge_key, project.ping_log_limit)];
+            lines.extend(project_state.keys().filter_map(|id| state.key(id)).map(|key| format!("key {:?} {}", key.secret, key.hint)));
+            let channels = project_state.channels.values();
+            lines.extend(channels.map(|channel| format!("channel {} {:?} {:?}", channel.uuid, channel.settings, channel.health.disabled)));
+            let channels = |check| state.channels_of(check).map(|channel| channel.uuid).collect::<Vec<_>>();
+            let checks = state.checks_of(project.id).map(|check| (check.clone(), channels(check)));
+            (lines, checks.collect::<Vec<_>>())
+        });
+        projects.collect::<Vec<_>>()
+    });
     let mut all = Vec::new();
-    for project_state in state.projects() {
-        let project = &project_state.project;
-        all.push(format!("{} {:?} {} {}", project.uuid, project.name, project.badge_key, project.ping_log_limit));
-        all.extend(project_state.keys().filter_map(|id| state.key(id)).map(|key| format!("key {:?} {}", key.secret, key.hint)));
-        let channels = project_state.channels.values();
-        all.extend(channels.map(|channel| format!("channel {} {:?} {:?}", channel.uuid, channel.settings, channel.health.disabled)));
-        for check in state.checks_of(project.id) {
-            let channels: Vec<_> = state.channels_of(check).map(|channel| channel.uuid).collect();
+    for (lines, checks) in projects {
+        all.extend(lines);
+        for (check, channels) in &checks {
             let settings = Settings { channels: Box::default(), ..Settings::clone(&check.settings) };
             let state = CheckState { last_flip: FlipNumber(0), ..check.state };
             all.push(format!("check {} {} {settings:?} {channels:?} {state:?}", check.uuid, check.badge));
@@ -246,10 +253,11 @@ fn nothing_is_seen_before_all_of_it_is_there() {
     let flips = engine.handle.flips(&found(&engine, 22), Moment::from_micros(i64::MIN)).unwrap();
     let turns: Vec<_> = flips.iter().map(|flip| (flip.from, flip.to, flip.cause)).collect();
     assert_eq!(turns, [(Status::Up, Status::Down, Cause::Late), (Status::New, Status::Up, Cause::Unknown)]);
-    let state = engine.handle.state();
-    let key = state.key_by_hash(&KeyHash([1; 32])).unwrap();
-    assert_eq!(state.project(key.project).unwrap().project.name.as_str(), "Homelab");
-    assert_eq!(state.channels_of(&check).map(|channel| channel.uuid).collect::<Vec<_>>(), [Uuid::from_u128(900)]);
+    engine.handle.with_state(|state| {
+        let key = state.key_by_hash(&KeyHash([1; 32])).unwrap();
+        assert_eq!(state.project(key.project).unwrap().project.name.as_str(), "Homelab");
+        assert_eq!(state.channels_of(&check).map(|channel| channel.uuid).collect::<Vec<_>>(), [Uuid::from_u128(900)]);
+    });
 }
 
 #[test]
@@ -272,7 +280,7 @@ fn twice_is_once() {
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
     assert_eq!(seen(&engine), once);
     assert!(found(&engine, 21).id > id);
-    assert_eq!(engine.handle.state().check_count(), 2);
+    assert_eq!(engine.handle.with_state(|state| state.check_count()), 2);
     // What the first one brought leaves the file.
     idle(&mut engine);
     drop(engine);
@@ -290,10 +298,11 @@ fn a_check_that_is_no_longer_in_the_source_goes_and_a_project_keeps_its_number()
     source.checks.remove(1);
     source.name = "Renamed";
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
-    let state = engine.handle.state();
-    assert_eq!(state.checks().map(|check| (check.uuid.as_u128(), check.project)).collect::<Vec<_>>(), [(21, id)]);
-    assert_eq!(state.project(id).unwrap().project.name.as_str(), "Renamed");
-    assert_eq!(state.checks_by_slug(id, &Slug::parse("check-22").unwrap()), []);
+    engine.handle.with_state(|state| {
+        assert_eq!(state.checks().map(|check| (check.uuid.as_u128(), check.project)).collect::<Vec<_>>(), [(21, id)]);
+        assert_eq!(state.project(id).unwrap().project.name.as_str(), "Renamed");
+        assert_eq!(state.checks_by_slug(id, &Slug::parse("check-22").unwrap()), []);
+    });
 }
 
 #[test]
@@ -319,10 +328,11 @@ fn what_was_made_here_stays_when_an_import_takes_the_place_of_another() {
     let (uuid, name) = (Uuid::from_u128(77), ChannelName::parse("mine").unwrap());
     engine.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, operator: true })));
     assert_eq!(source.import(&mut engine, LIVE), Ok(1));
-    let state = engine.handle.state();
-    let project_state = state.project(project).unwrap();
-    let uuids: Vec<_> = project_state.channels.values().map(|channel| channel.uuid.as_u128()).collect();
-    assert_eq!((uuids, project_state.keys().count()), (vec![77, 900], 2));
+    engine.handle.with_state(|state| {
+        let project_state = state.project(project).unwrap();
+        let uuids: Vec<_> = project_state.channels.values().map(|channel| channel.uuid.as_u128()).collect();
+        assert_eq!((uuids, project_state.keys().count()), (vec![77, 900], 2));
+    });
 }
 
 #[test]
@@ -346,9 +356,10 @@ fn a_channel_that_came_incomplete_keeps_what_it_was_given_here() {
         source.finish(engine, first, LIVE, false).unwrap();
     };
     let channel = |engine: &Engine| {
-        let state = engine.handle.state();
-        let check = state.check_by_uuid(Uuid::from_u128(21)).unwrap();
-        Arc::clone(state.channels_of(check).next().unwrap())
+        engine.handle.with_state(|state| {
+            let check = state.check_by_uuid(Uuid::from_u128(21)).unwrap();
+            Arc::clone(state.channels_of(check).next().unwrap())
+        })
     };
     import(&mut engine);
     let before = channel(&engine);
@@ -372,10 +383,10 @@ fn an_import_of_which_nothing_comes_for_an_hour_leaves_nothing() {
     let first = source.hand_over(&mut engine);
     engine.clock.advance_secs(3599);
     idle(&mut engine);
-    assert_eq!(engine.handle.state().stagings.len(), 1);
+    assert_eq!(engine.handle.with_state(|state| state.stagings.len()), 1);
     engine.clock.advance_secs(2);
     idle(&mut engine);
-    assert!(engine.handle.state().stagings.is_empty());
+    assert!(engine.handle.with_state(|state| state.stagings.is_empty()));
     assert_eq!(source.finish(&mut engine, first, LIVE, false), Err(StageRefusal::Unknown));
     drop(engine);
     assert_eq!(rows(&disk.medium()), (0, 0));
@@ -426,7 +437,7 @@ fn a_full_disk_refuses_and_has_its_space_again() {
     assert_eq!(fill(&mut engine), Some(Err(overdue::engine::command::Unavailable::Storage)));
     // It is over: what it left is what makes room.
     idle(&mut engine);
-    assert!(engine.handle.is_writable() && engine.handle.state().stagings.is_empty());
+    assert!(engine.handle.is_writable() && engine.handle.with_state(|state| state.stagings.is_empty()));
     engine.done(ping(7, Kind::Success, ""));
     drop(engine);
     assert_eq!(rows(&disk.medium()).0, 0);

@@ -130,7 +130,7 @@ async fn what_happens_is_counted() {
 async fn a_project_is_told_to_its_keys_under_the_names_that_dashboards_know() {
     let server = Server::start().await;
     let other = project(&server.handle, "other").await;
-    let uuid = server.handle.state().project(server.main.id).unwrap().project.uuid;
+    let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
     let (ro, rw) = (&server.main.ro, &server.main.rw);
     let check = server.check(json!({ "name": "Night \"db\"\n\\", "tags": "a b", "timeout": 60, "grace": 3600 })).await;
     let quiet = server.check(json!({ "name": "quiet", "tags": "b" })).await;
@@ -215,7 +215,7 @@ async fn a_long_project_is_told_in_pieces_and_completely() {
         };
         server.handle.call(create_check(server.main.id, number, edit)).await.unwrap().unwrap();
     }
-    let uuid = server.handle.state().project(server.main.id).unwrap().project.uuid;
+    let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
     let answer = server.get(&format!("/projects/{uuid}/metrics/{}", server.main.ro)).await;
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
     let told = series(&answer);

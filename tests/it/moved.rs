@@ -199,7 +199,7 @@ fn rich() -> Imported {
             name: name("hook"),
             settings: webhook("http://192.0.2.1/"),
             operator: false,
-            health: ChannelHealth { disabled: None, failing: trouble("no answer") },
+            health: ChannelHealth { failing: trouble("no answer"), ..ChannelHealth::default() },
             managed: owner("homelab"),
         },
         ImportedChannel {
@@ -207,7 +207,7 @@ fn rich() -> Imported {
             name: name(""),
             settings: ImportedSettings::Whole(lacking),
             operator: true,
-            health: ChannelHealth { disabled: trouble("imported without token"), failing: None },
+            health: ChannelHealth { disabled: trouble("imported without token"), ..ChannelHealth::default() },
             managed: None,
         },
     ];
@@ -413,11 +413,10 @@ async fn some_projects_come_under_other_names_and_without_users() {
     // Three pings lie before the gap.
     assert_eq!((imported.users.len(), entries.len()), (0, log().len() - 3));
     bring(&other.handle, imported, entries).await.unwrap();
-    let names: Vec<_> = {
-        let state = other.handle.state();
+    let names: Vec<_> = other.handle.with_state(|state| {
         assert_eq!(state.users.len(), 0);
         state.projects().map(|project_state| project_state.project.name.as_str().to_owned()).collect()
-    };
+    });
     assert_eq!(names, ["main", "New"]);
     // A server with checks of its own goes on signing badges as it did.
     other.check(json!({ "name": "own" })).await;
@@ -577,15 +576,15 @@ async fn an_import_speaks_for_no_project_that_it_does_not_bring() {
     let member = imported.users.iter_mut().find(|user| !user.owner).unwrap();
     member.projects.retain(|(uuid, _)| *uuid == Uuid::from_u128(500));
     let (name, brought) = (member.name.clone(), member.projects.len());
-    let main = other.handle.state().project(other.main.id).unwrap().project.uuid;
+    let main = other.handle.with_state(|state| state.project(other.main.id).unwrap().project.uuid);
     member.projects.push((main, Membership::Member));
     bring(&other.handle, imported, Vec::new()).await.unwrap();
-    let grant = { other.handle.state().users.by_name(&name).unwrap().grant.clone() };
+    let grant = { other.handle.with_state(|state| state.users.by_name(&name).unwrap().grant.clone()) };
     assert_eq!(grant.in_project(other.main.id), None);
     let Grant::Projects(granted) = grant else { panic!("it may do everything") };
     assert_eq!((granted.iter().count(), brought), (1, 1));
     // Nor does it take away what signs badges for all.
-    let project = one.handle.state().projects().next().unwrap().project.id;
+    let project = one.handle.with_state(|state| state.projects().next().unwrap().project.id);
     let mut alone = Vec::new();
     write(&one.handle, Some(project), false, &mut alone).unwrap();
     assert!(lines.contains("{\"signing\"") && !String::from_utf8(alone).unwrap().contains("{\"signing\""));

@@ -1,6 +1,10 @@
 //! From a flip to a receiver: real servers on loopback, an engine whose clock is moved by hand, and the notifier between them.
 
+mod commands;
 mod long;
+mod mailed;
+mod recipients;
+mod resending;
 mod trouble;
 
 use std::sync::Arc;
@@ -66,7 +70,7 @@ impl Site {
             zone: Timezone::utc(),
             host: "overdue.test".into(),
             pages: Some("https://overdue.test/sub".into()),
-            unsubscribe: None,
+            unsubscribe: Some(Box::new(|_, recipient| Some(format!("https://overdue.test/unsubscribe/{recipient}")))),
             heartbeat,
             last_round: Default::default(),
             show: Box::new(|check| format!("{{\"name\": {:?}}}", check.settings.name.as_str())),
@@ -108,7 +112,7 @@ impl Site {
     }
 
     fn channel_now(&self, id: ChannelId) -> Arc<Channel> {
-        Arc::clone(self.handle.state().channel(id).unwrap())
+        self.handle.with_state(|state| Arc::clone(state.channel(id).unwrap()))
     }
 
     /// What has become of what was to be told, oldest first, once it is so many.
@@ -188,7 +192,7 @@ async fn a_failure_and_its_end_reach_a_webhook_in_order() {
     let deliveries = site.deliveries(2).await;
     let outcomes: Vec<_> = deliveries.iter().map(|delivery| (delivery.outcome, delivery.status, delivery.attempts)).collect();
     assert_eq!(outcomes, [(DeliveryOutcome::Delivered, 200, 1); 2]);
-    assert!(site.handle.state().outbox.is_empty());
+    assert!(site.handle.with_state(|state| state.outbox.is_empty()));
     let id = format!("-{}", deliveries[0].number.0);
     assert!(seen[0].header("idempotency-key").unwrap().ends_with(&id));
     site.stop().await;
@@ -215,7 +219,7 @@ async fn a_receiver_that_fails_is_tried_again_until_it_takes_it() {
     let marks: Vec<_> = receiver.seen().iter().map(|seen| seen.header("overdue-possible-duplicate").is_some()).collect();
     // The second may have arrived: it had gone out whole.
     assert_eq!((attempts, marks), (vec!["1".into(), "2".into(), "3".into()], vec![false, false, true]));
-    assert_eq!(site.channel_now(channel).health, Default::default());
+    assert!(site.channel_now(channel).health.is_well());
 }
 
 #[tokio::test]
@@ -294,7 +298,7 @@ async fn many_at_once_are_one_message_to_people() {
 
 #[tokio::test]
 async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
-    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(500), Act::status(200)]).await);
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(503), Act::status(200)]).await);
     let channel = site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
     site.check(7, "Nightly backup").await;
     site.ping(7, Kind::Fail, "").await;
@@ -307,6 +311,55 @@ async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
     assert!(text.contains("up again") && text.contains("could not be reached"), "{text}");
     let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.outcome).collect();
     assert_eq!(outcomes, [DeliveryOutcome::Superseded, DeliveryOutcome::Delivered]);
+}
+
+#[tokio::test]
+async fn what_may_have_opened_an_incident_is_told_that_it_is_over() {
+    // A gateway gave up waiting for what it had passed on.
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(504), Act::status(202)]).await);
+    let channel = site.channel("victorops", &[("url", &receiver.url("/alert"))]).await;
+    site.check(7, "Nightly backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    site.failed(channel).await;
+    site.clock.advance_secs(3);
+    site.ping(7, Kind::Success, "").await;
+    site.clock.advance_secs(10);
+    receiver.wait_for(3).await;
+    let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.outcome).collect();
+    assert_eq!(outcomes, [DeliveryOutcome::Delivered; 2]);
+}
+
+#[tokio::test]
+async fn a_channel_that_refuses_everything_fails_and_gets_its_alert_when_it_works_again() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(400), Act::status(400), Act::status(200)]).await);
+    let channel = site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home")]).await;
+    site.check(7, "Nightly backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    // As it is, and in its plainest form.
+    receiver.wait_for(2).await;
+    assert!(site.failed(channel).await.contains("400"));
+    site.clock.advance_secs(7);
+    receiver.wait_for(3).await;
+    let deliveries = site.deliveries(1).await;
+    assert_eq!((deliveries[0].outcome, deliveries[0].attempts), (DeliveryOutcome::Delivered, 2));
+    site.until(|| site.channel_now(channel).health.is_well()).await;
+}
+
+#[tokio::test]
+async fn an_alert_that_comes_late_tells_of_the_ping_that_caused_it() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(503), Act::status(200)]).await);
+    let channel = site.channel("webhook", &[("down-url", &receiver.url("/")), ("body", "$BODY, $TEXT")]).await;
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "disk full").await;
+    site.failed(channel).await;
+    site.clock.advance_secs(1);
+    for _ in 0..40 {
+        site.ping(7, Kind::Log, "note").await;
+    }
+    site.clock.advance_secs(6);
+    let seen = receiver.wait_for(2).await;
+    let text = seen[1].text();
+    assert!(text.starts_with("disk full, ") && !text.contains("Last ping: none"), "{text}");
 }
 
 #[tokio::test]
@@ -352,7 +405,7 @@ async fn a_test_is_sent_at_once_and_logged() {
     let Tried { failed, status, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
     assert_eq!((failed, status), (None, 200));
     assert!(receiver.seen()[0].text().contains("test"), "{}", receiver.seen()[0].text());
-    site.until(|| site.channel_now(channel).health == Default::default()).await;
+    site.until(|| site.channel_now(channel).health.is_well()).await;
     let Tried { failed, status, .. } = site.handle.try_channel(channel, true).unwrap().await.unwrap();
     let failed = failed.unwrap();
     assert!(status == 401 && failed.contains("401") && !failed.contains("tk_hidden"), "{failed}");

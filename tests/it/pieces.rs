@@ -152,7 +152,7 @@ fn what_was_half_written_leaves_nothing_behind() {
         disk.power_on(&Dice::seeded(operations.into()));
         let (handle, mut writer) = open(disk.medium(), &ManualClock::at(Moment::from_secs(1_800_000_000)), |_| {}).unwrap();
         (0..20).for_each(|_| assert_eq!(writer.step(false), Ok(true)));
-        let check = handle.state().check(id).unwrap().clone();
+        let check = handle.with_state(|state| state.check(id).unwrap().clone());
         let found = handle.body(&check, 1).unwrap();
         assert!(found.as_ref().is_none_or(|found| *found == body(6000)), "half of it is there");
         assert!(found.is_some() || answer == Err(Unavailable::Storage), "what was answered is there");

@@ -12,18 +12,19 @@ const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 async fn made_by_ping(server: &Server, slug: &str) -> uuid::Uuid {
     let answer = server.get(&format!("/ping/{}/{slug}?create=1", server.main.ping)).await;
     assert_eq!((answer.status, answer.text()), (201, "Created"));
-    server.handle.state().checks().find(|check| check.settings.slug.as_str() == slug).unwrap().uuid
+    server.handle.with_state(|state| state.checks().find(|check| check.settings.slug.as_str() == slug).unwrap().uuid)
 }
 
 fn log(server: &Server, uuid: uuid::Uuid) -> Vec<Ping> {
-    let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+    let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
     server.handle.pings(&check).unwrap()
 }
 
 fn shown(server: &Server, uuid: uuid::Uuid) -> VisibleStatus {
-    let state = server.handle.state();
-    let check = state.check_by_uuid(uuid).unwrap();
-    check.state.visible_status(&check.settings, server.handle.now())
+    server.handle.with_state(|state| {
+        let check = state.check_by_uuid(uuid).unwrap();
+        check.state.visible_status(&check.settings, server.handle.now())
+    })
 }
 
 #[tokio::test]
@@ -56,7 +57,7 @@ async fn a_browser_may_ask_before_it_pings() {
         assert_eq!(answer.header("Access-Control-Allow-Origin"), Some("*"));
         assert_eq!(answer.header("Access-Control-Allow-Methods"), Some("GET, HEAD, POST, PUT, OPTIONS"));
     }
-    assert_eq!(server.handle.state().checks().map(|check| check.state.n_pings).collect::<Vec<_>>(), [1]);
+    assert_eq!(server.handle.with_state(|state| state.checks().map(|check| check.state.n_pings).collect::<Vec<_>>()), [1]);
     server.stop().await;
 }
 
@@ -91,7 +92,7 @@ async fn what_cannot_be_a_ping_is_refused_and_leaves_nothing() {
         assert_eq!((answer.status, answer.text()), (status, text), "{method} {path}");
         assert_eq!(answer.header("Allow"), (status == 405).then_some("GET, HEAD, POST, PUT, OPTIONS"), "{method} {path}");
     }
-    assert_eq!(server.handle.state().checks().map(|check| check.state.n_pings).collect::<Vec<_>>(), [1]);
+    assert_eq!(server.handle.with_state(|state| state.checks().map(|check| check.state.n_pings).collect::<Vec<_>>()), [1]);
     server.stop().await;
 }
 
@@ -100,7 +101,7 @@ async fn bodies_are_cut_at_the_limit_however_they_come() {
     let server = Server::start().await;
     let uuid = made_by_ping(&server, "backup").await;
     let body = |n| {
-        let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+        let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
         server.handle.body(&check, n).unwrap()
     };
     let long: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
@@ -172,7 +173,7 @@ async fn silence_takes_a_check_to_grace_and_down_on_time() {
     assert_eq!(shown(&server, uuid), VisibleStatus::Down);
     // The writer has noticed by itself: the flip is there, and bears the deadline.
     let flips = loop {
-        let check = server.handle.state().check_by_uuid(uuid).unwrap().clone();
+        let check = server.handle.with_state(|state| state.check_by_uuid(uuid).unwrap().clone());
         let flips = server.handle.flips(&check, overdue::domain::moment::Moment::default()).unwrap();
         if flips.len() == 2 {
             break flips;

@@ -105,24 +105,27 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     let Outcome::Channel(channel) = engine.done(Command::CreateChannel(Box::new(channel))) else { panic!("no channel") };
     checks(&mut engine, MANY);
     engine.done(ping(5, Kind::Success, "body"));
-    let seen = |engine: &Engine| engine.handle.state().check_by_uuid(Uuid::from_u128(5)).cloned();
+    let seen = |engine: &Engine| engine.handle.with_state(|state| state.check_by_uuid(Uuid::from_u128(5)).cloned());
     let check = seen(&engine).unwrap();
     assert_eq!(*check.settings.channels, [channel.id]);
 
     let taken = time(|| drop(engine.done(Command::DeleteChannel(channel.id))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
-    assert_eq!(engine.handle.state().channels_of(&check).count(), 0);
+    assert_eq!(engine.handle.with_state(|state| state.channels_of(&check).count()), 0);
     let Outcome::Check(changed) = engine.done(Command::UpdateCheck(check.id, Box::default())) else { panic!("no check") };
     assert!(changed.settings.channels.is_empty());
 
     let taken = time(|| drop(engine.done(Command::DeleteProject(MAIN))));
     assert!(taken < Duration::from_millis(250), "{taken:?}");
-    assert_eq!((seen(&engine), engine.handle.state().check_count(), engine.handle.state().checks().count()), (None, 0, 0));
+    assert_eq!(
+        (seen(&engine), engine.handle.with_state(|state| state.check_count()), engine.handle.with_state(|state| state.checks().count())),
+        (None, 0, 0)
+    );
     let refused = engine.batch([ping(5, Kind::Success, ""), Command::Pause(check.id)]);
     assert!(refused.iter().all(|answer| matches!(answer, Ok(Err(_)))), "{refused:?}");
 
     // Some are removed before a power cut, the others after the start.
-    let left = |engine: &Engine| engine.handle.state().orphans().len() as u128;
+    let left = |engine: &Engine| engine.handle.with_state(|state| state.orphans().len()) as u128;
     for _ in 0..3 {
         let taken = time(|| assert_eq!(engine.writer.step(false), Ok(true)));
         assert!(taken < Duration::from_millis(250), "{taken:?}");
@@ -132,7 +135,7 @@ fn what_many_checks_belong_to_is_gone_at_once_and_removed_in_slices() {
     drop(engine);
     disk.power_on(&crate::support::dice::Dice::seeded(1));
     let mut engine = Engine::open(disk.medium(), Thresholds::default());
-    assert_eq!((seen(&engine), engine.handle.state().check_count()), (None, 0));
+    assert_eq!((seen(&engine), engine.handle.with_state(|state| state.check_count())), (None, 0));
     assert!(left(&engine) > 0 && left(&engine) < MANY, "{} left", left(&engine));
     let mut steps = 0;
     while left(&engine) > 0 {

@@ -21,6 +21,7 @@ mod commands;
 mod declared;
 mod imports;
 mod model;
+mod noticing;
 mod outbox;
 mod steps;
 mod story;

@@ -62,7 +62,7 @@ impl Service {
     }
 
     fn now(&self, check: CheckId) -> Check {
-        self.server.handle.state().check(check).unwrap().clone()
+        self.server.handle.with_state(|state| state.check(check).unwrap().clone())
     }
 
     /// The kinds of the pings of a check, oldest first.

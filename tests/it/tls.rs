@@ -50,12 +50,35 @@ async fn requests_travel_encrypted() {
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let made = ask(&server, &authority, &format!("POST /ping/{}/backup?create=1 HTTP/1.1", server.main.ping), &body).await;
     assert_eq!((made.status, made.text()), (201, "Created"));
-    let uuid = server.handle.state().checks_of(server.main.id).next().unwrap().uuid;
+    let uuid = server.handle.with_state(|state| state.checks_of(server.main.id).next().unwrap().uuid);
     let key = format!("HTTP/1.1\r\nX-Api-Key: {}", server.main.rw);
     let stored = ask(&server, &authority, &format!("GET /api/v3/checks/{uuid}/pings/1/body {key}"), b"").await;
     assert!(stored.body == body, "{} bytes", stored.body.len());
     let pings = ask(&server, &authority, &format!("GET /api/v3/checks/{uuid}/pings/ {key}"), b"").await.json();
     assert_eq!((&pings["pings"][0]["scheme"], &pings["pings"][0]["remote_addr"]), (&"https".into(), &"127.0.0.1".into()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pages_under_a_certificate_of_our_own_ask_for_tls_from_then_on() {
+    let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let tls = Tls::new(certificate(&authority, directory.path()), ConnectionThreads::default());
+    let server = Server::start_encrypted(tls, |config| {
+        config.base_url = format!("https://{NAME}:8443").parse().unwrap();
+        config.web.auth = overdue::web::Auth::Password;
+    })
+    .await;
+    for (host, value) in [(NAME, Some("max-age=2592000")), ("checks.example.org:8443", Some("max-age=2592000")), ("localhost", None)] {
+        let mut stream = agree(&server, authority.client(DEFAULT_VERSIONS)).await.unwrap();
+        stream.write_all(format!("GET /docs/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let page = answer(stream).await;
+        assert_eq!((page.status, page.header("strict-transport-security")), (200, value), "{host}");
+    }
+    server.stop().await;
+    // A proxy that speaks TLS says so itself.
+    let server = Server::start_with(|config| config.base_url = format!("https://{NAME}").parse().unwrap()).await;
+    let page = server.send("GET", "/docs/", &[("X-Forwarded-Proto", "https"), ("X-Forwarded-For", "192.0.2.1")], b"").await;
+    assert_eq!(page.header("strict-transport-security"), None);
     server.stop().await;
 }
 
@@ -94,7 +117,7 @@ async fn whoever_speaks_without_tls_is_told_and_health_is_answered() {
     assert_eq!((refused.status, refused.text()), (400, "this address takes https:// URLs only"));
     let refused = server.api("GET", "/checks/", "").await;
     assert_eq!((refused.status, refused.json()["error"].as_str()), (400, Some("this address takes https:// URLs only")));
-    assert_eq!(server.handle.state().checks_of(server.main.id).count(), 0);
+    assert_eq!(server.handle.with_state(|state| state.checks_of(server.main.id).count()), 0);
     assert_eq!((server.get("/healthz").await.status, server.get("/").await.status), (200, 400));
     // What begins like TLS and is none ends the connection.
     let mut stream = server.connect().await;

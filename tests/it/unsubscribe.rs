@@ -5,19 +5,20 @@ use overdue::http::unsubscribe_links;
 use crate::support::server::Server;
 
 #[tokio::test]
-async fn whoever_gets_mails_ends_that_by_their_link() {
+async fn a_recipient_unsubscribes_by_the_link_in_a_mail() {
     let server = Server::start().await;
     let uuid = |kind: &str, settings: &str| format!(r#"{{"kind": "{kind}", "settings": {settings}}}"#);
-    let mail = server.own("POST", "/channels", &uuid("email", r#"{"to": "a@example.org"}"#)).await.json();
+    let mail = server.own("POST", "/channels", &uuid("email", r#"{"to": "a@example.org,b@example.org"}"#)).await.json();
     let hook = server.own("POST", "/channels", &uuid("webhook", r#"{"down-url": "http://example.org/"}"#)).await.json();
     let base: overdue::http::BaseUrl = server.base.parse().unwrap();
     let links = unsubscribe_links(base.clone(), server.handle.clone());
-    let state = || server.handle.state().project(server.main.id).unwrap().channels.values().cloned().collect::<Vec<_>>();
+    let state = || server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.values().cloned().collect::<Vec<_>>());
     let [path, other] = [&mail, &hook].map(|channel| {
         let channel = state().into_iter().find(|one| channel["id"] == one.uuid.to_string()).unwrap();
-        links(&channel).unwrap().strip_prefix(base.as_str()).unwrap().to_owned()
+        links(&channel, "a@example.org").unwrap().strip_prefix(base.as_str()).unwrap().to_owned()
     });
-    let is_disabled = || state().iter().any(|channel| channel.health.disabled.is_some());
+    let silent = || state().iter().flat_map(|channel| channel.health.unsubscribed.clone()).map(String::from).collect::<Vec<_>>();
+    let is_disabled = || !silent().is_empty() || state().iter().any(|channel| channel.health.disabled.is_some());
     for method in ["GET", "HEAD", "OPTIONS"] {
         let answer = server.send(method, &path, &[], b"").await;
         assert_eq!((answer.status, is_disabled()), (if method == "OPTIONS" { 204 } else { 200 }, false), "{method}: {answer:?}");
@@ -42,10 +43,18 @@ async fn whoever_gets_mails_ends_that_by_their_link() {
     for _ in 0..2 {
         let answer = server.send("POST", &path, &form, b"List-Unsubscribe=One-Click").await;
         assert_eq!(answer.status, 200);
-        assert!(answer.text().contains("This channel sends no more mails."), "{answer:?}");
+        assert!(answer.text().contains("Other recipients go on getting them."), "{answer:?}");
     }
+    assert_eq!(silent(), ["a@example.org"]);
     let shown = server.own("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
-    assert_eq!((&shown["status"], &shown["last_error"]), (&"disabled".into(), &"somebody unsubscribed by the link in a mail".into()));
+    assert_eq!((&shown["status"], &shown["unsubscribed"]), (&"untested".into(), &serde_json::json!(["a@example.org"])));
     assert!(!server.send("GET", &path, &[], b"").await.text().contains("<form"));
+    // Without any recipient the channel is disabled.
+    let channel = state().into_iter().find(|one| mail["id"] == one.uuid.to_string()).unwrap();
+    let path = links(&channel, "b@example.org").unwrap().strip_prefix(base.as_str()).unwrap().to_owned();
+    let answer = server.send("POST", &path, &form, b"List-Unsubscribe=One-Click").await;
+    assert!(answer.text().contains("It has no other recipient."), "{answer:?}");
+    let shown = server.own("GET", &format!("/channels/{}", mail["id"].as_str().unwrap()), "").await.json();
+    assert_eq!((&shown["status"], &shown["last_error"]), (&"disabled".into(), &"every recipient has unsubscribed".into()));
     server.stop().await;
 }

@@ -47,7 +47,7 @@ fn engine_on(medium: &Medium) -> Engine {
 
 /// Whose the session of this number is.
 fn signed_in(handle: &engine::Handle, number: u8) -> Option<UserId> {
-    handle.state().users.session(&KeyHash([number; 32]), handle.now()).map(|(_, user)| user.id)
+    handle.with_state(|state| state.users.session(&KeyHash([number; 32]), handle.now()).map(|(_, user)| user.id))
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_session_outlives_a_restart_and_ends_when_it_is_not_used() {
     assert!(!touched.is_confirmed(engine.handle.now()));
     engine.clock.advance_secs(2 * DAY);
     assert_eq!([1, 2].map(|number| signed_in(&engine.handle, number)), [Some(ann), None]);
-    assert_eq!(engine.handle.state().users.sessions_of(ann, engine.handle.now()).count(), 1);
+    assert_eq!(engine.handle.with_state(|state| state.users.sessions_of(ann, engine.handle.now()).count()), 1);
 
     // Housekeeping removes what is over, when the clock has been right for an hour.
     let rows = |medium: &Medium| overdue::store::Store::open(medium).unwrap().snapshot().unwrap().sessions().unwrap().len();

@@ -4,13 +4,18 @@ mod browser;
 mod budget;
 mod bulk;
 mod check;
+mod confirmation;
+mod guessing;
+mod identity;
 mod integrations;
 mod kept;
 mod list;
 mod live;
+mod mailed;
 mod people;
 mod road;
 mod second_factor;
+mod secrets;
 mod sign_in;
 
 use crate::support::server::{Answer, Server};
@@ -29,7 +34,7 @@ async fn browse(server: &Server, method: &str, path: &str, headers: &[(&str, &st
 }
 
 fn project_uuid(server: &Server) -> String {
-    server.handle.state().project(server.main.id).unwrap().project.uuid.to_string()
+    server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid.to_string())
 }
 
 /// Makes a channel; its UUID.

@@ -23,12 +23,11 @@ fn provision(data: &Path) {
     admin(data, &["channel", "set", "Žofie ☎", "--set", "to=other@example.org"]);
     admin(data, &["channel", "rename", &channel, "Žofie"]);
     admin(data, &["channel", "delete", ""]);
-    assert_eq!(
-        admin(data, &["channel", "list", "--project", "main", "--show-settings"]),
-        format!(
-            "UUID                                  PROJECT  KIND   NAME   STATUS  WAITING  SETTINGS\n{channel}  main     email  Žofie  ok      0        to=\"other@example.org\""
-        )
-    );
+    let channels = admin(data, &["channel", "list", "--project", "main", "--show-settings"]);
+    assert_eq!(channels.lines().count(), 2, "{channels}");
+    for part in [&channel, "main     email  Žofie  ", r#"0        to="other@example.org""#] {
+        assert!(channels.contains(part), "{part}: {channels}");
+    }
     let projects = admin(data, &["project", "list", "--json"]);
     assert!(
         projects.contains(&format!(r#"{{"uuid":"{project}","name":"main","checks":0,"check_limit":3,"ping_log_limit":20,"trial":false}}"#))

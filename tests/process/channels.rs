@@ -85,7 +85,14 @@ fn try_out(data: &Path) {
         let row = json(data, &["channel", "list", "--json"])[0].clone();
         (row["status"].as_str().unwrap().to_owned(), row["since"].is_string(), row["last_error"].clone())
     };
+    let (kind, since, error) = status();
+    assert_eq!((kind.as_str(), since), ("test failed", false));
+    assert!(error.as_str().is_some_and(|error| error.contains("503")), "{error}");
+    let table = admin(data, &["channel", "list"]);
+    assert!(table.contains("  test failed: the answer was 503"), "{table}");
     let ok = || ("ok".to_owned(), false, Value::Null);
+    admin(data, &["channel", "test", "hook"]);
+    requests.recv_timeout(PATIENCE).unwrap();
     assert_eq!(status(), ok());
     let disabled = ("disabled".to_owned(), true, json!("it was disabled by the operator"));
     for revive in [&["channel", "enable", "hook"][..], &["channel", "test", "hook"]] {
@@ -129,6 +136,27 @@ fn without_a_server_a_test_is_sent_by_the_flags_of_the_command() {
     // A file that cannot be read is told before anything is sent.
     let missing = tried(&data, &["channel", "test", "sh", "--ca-file", "/nowhere"]);
     assert_eq!((missing.status, missing.err.contains("/nowhere")), (2, true), "{}", missing.err);
+}
+
+#[test]
+fn a_variable_between_single_quotes_is_warned_of() {
+    let (directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    let warning = |key: &str| {
+        format!("{key}: $NAME stands between single quotes, where the shell leaves it as it is; write \"$NAME\" in double quotes\n")
+    };
+    let create = ["channel", "create", "--project", "a", "--kind", "shell", "--name", "sh", "--set"];
+    let made = tried(&data, &[&create[..], &["down-command=echo '$NAME'"]].concat());
+    assert_eq!((made.status, made.err), (0, format!("overdue: {}", warning("down-command"))));
+    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=echo 'up: $NAME'"]);
+    assert_eq!((set.status, set.err), (0, format!("overdue: {}", warning("up-command"))));
+    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=echo \"$NAME\""]);
+    assert_eq!((set.status, set.err), (0, String::new()));
+    let file = directory.path().join("a.toml");
+    std::fs::write(&file, "version = 1\n\n[project.a.channel.sh]\nkind = \"shell\"\ndown-command = \"echo '$NAME'\"\n").unwrap();
+    let applied = tried(&data, &["apply", file.to_str().unwrap()]);
+    assert_eq!(applied.status, 0, "{}", applied.err);
+    assert!(applied.err.contains(&format!("overdue: channel \"sh\": {}", warning("down-command"))), "{}", applied.err);
 }
 
 #[test]
@@ -291,9 +319,12 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     let server = Server::start(&data);
     let uuid = admin(&data, &["check", "create", "--project", "default", "--slug", "backup"]);
     let shown = || json(&data, &["check", "alerting", "backup", "--json"]);
-    assert_eq!(shown(), json!({"after": 1, "parents": "", "failures": 0, "telling": "quiet", "until": null, "why": null}));
+    assert_eq!(
+        shown(),
+        json!({"after": 1, "parents": "", "failures": 0, "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel"})
+    );
     let table = admin(&data, &["check", "alerting", "backup", "--after", "3"]);
-    assert!(table.contains("after     3\nfailures  0\nparents\ntelling   quiet"), "{table}");
+    assert!(table.contains("after     3\nfailures  0\nparents\ntelling   nobody is notified: it has no channel"), "{table}");
     let mut client = Client::connect(server.address).unwrap();
     let mut fail = || assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
     fail();
@@ -302,7 +333,11 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
     assert_eq!(held["why"], json!("it has not failed often enough in a row"));
     fail();
     fail();
-    assert_eq!(shown(), json!({"after": 3, "parents": "", "failures": 3, "telling": "told", "until": null, "why": null}));
+    assert_eq!((&shown()["telling"], &shown()["unnotified"]), (&json!("unheard"), &json!("it has no channel")));
+    let logged = json(&data, &["deliveries", "--check", "backup", "--json"]);
+    let logged: Vec<_> =
+        logged.as_array().unwrap().iter().map(|row| [&row["event"], &row["outcome"], &row["reason"], &row["channel"]]).collect();
+    assert_eq!(logged, [[&json!("down"), &json!("skipped"), &json!("nobody is notified: it has no channel"), &Value::Null]]);
     let refused = tried(&data, &["check", "alerting", "backup", "--after", "0"]);
     assert_eq!((refused.status, refused.err.contains("give a number of failures from 1 to 100")), (2, true), "{}", refused.err);
     let router = admin(&data, &["check", "create", "--project", "default", "--slug", "router"]);
@@ -347,4 +382,52 @@ fn windows_are_made_listed_and_deleted() {
     // Without a server nothing reads the request a second time.
     let refused = tried(&data, &["mute", "1h", "--project", "default", "--tag", &"x".repeat(501)]);
     assert_eq!((refused.status, refused.err.contains("tags is wrong: they have at most 500 characters")), (2, true), "{}", refused.err);
+}
+
+/// Statuses of channels by name.
+fn statuses(data: &Path) -> Value {
+    let rows = json(data, &["channel", "list", "--json"]);
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| (row["name"].as_str().unwrap().to_owned(), json!([row["status"], row["last_error"]])))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[test]
+fn a_channel_that_cannot_deliver_says_what_is_missing() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "a"]);
+    for (kind, name, set) in [("email", "mail", "to=ops@example.org"), ("shell", "sh", "down-command=true"), ("ntfy", "phone", "topic=a")] {
+        admin(&data, &["channel", "create", "--project", "a", "--kind", kind, "--name", name, "--set", set]);
+    }
+    admin(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "both", "--set", "channels=mail,sh"]);
+    let uuid = admin(&data, &["check", "create", "--project", "a", "--slug", "backup"]);
+    admin(&data, &["channel", "assign", "both", "--all"]);
+    // The flags of a server that does not run are not known.
+    let none = Value::Null;
+    let untested = json!(["untested", none]);
+    assert_eq!(statuses(&data), json!({"mail": untested, "sh": untested, "phone": untested, "both": untested}));
+    let mut server = Server::start(&data);
+    let (mail, shell) = ("no mail server is set (--mail-server)", "--allow-shell is not given");
+    let group = format!("none of its channels can deliver: {shell}");
+    let shown = statuses(&data);
+    assert_eq!((&shown["mail"], &shown["phone"]), (&json!(["cannot deliver", mail]), &untested));
+    assert_eq!((&shown["sh"], &shown["both"]), (&json!(["cannot deliver", shell]), &json!(["cannot deliver", group])));
+    assert!(admin(&data, &["channel", "list"]).contains(&format!("  cannot deliver: {mail}")));
+    let alerting = admin(&data, &["check", "alerting", "backup"]);
+    assert!(alerting.contains("telling   nobody is notified: its channels cannot deliver\n"), "{alerting}");
+    // A group that loses all its channels is warned of, and the next alert is logged as one that reached nobody.
+    let warned = tried(&data, &["channel", "delete", "mail"]);
+    assert_eq!(warned.err, "overdue: the group \"both\" loses it and has 1 channel left\n");
+    let warned = tried(&data, &["channel", "delete", "sh"]);
+    assert_eq!(warned.err, "overdue: the group \"both\" has no channel then, and notifies nobody\n");
+    assert_eq!(statuses(&data)["both"], json!(["cannot deliver", "it has no channel"]));
+    let mut client = Client::connect(server.address).unwrap();
+    assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    let line = server.wait_for("nobody is notified");
+    assert!(line.contains("WARN") && line.contains("\"backup\" of project \"a\" is down, and nobody is notified: "), "{line}");
+    assert!(line.ends_with("the group has no channel"), "{line}");
+    server.stop();
+    let refused = tried(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "g", "--set", "channels=typo"]);
+    assert!(refused.status == 2 && refused.err.contains("channels names \"typo\", but the project has no such channel"), "{}", refused.err);
 }

@@ -1,6 +1,11 @@
 //! Configuration as files at the command line, with and without a server.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use crate::process::{Done, Server, admin, overdue, run, workplace};
 
@@ -135,6 +140,16 @@ fn jobs_are_discovered_and_their_checks_applied() {
     assert!(done.err.starts_with("overdue: by hand: ") && done.err.contains("an unescaped %"), "{}", done.err);
     let done = run(overdue(&words).args(["--write", out.to_str().unwrap()]));
     assert_eq!(done.status, 0, "{}", done.err);
+    assert!(done.err.contains("overdue.patch (cd / && patch -p0") && !done.err.contains("/crontab (crontab"), "{}", done.err);
+    // A crontab may hold passwords, and what pings a check is a secret, too.
+    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&out), mode(&out.join("overdue.toml")), mode(&out.join("overdue.patch"))), (0o700, 0o600, 0o600));
+    let (victim, link) = (directory.path().join("victim"), out.join("overdue.patch"));
+    std::fs::write(&victim, "somebody's").unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    assert_eq!(run(overdue(&words).args(["--write", out.to_str().unwrap()])).status, 0);
+    assert_eq!((std::fs::read_to_string(&victim).unwrap().as_str(), mode(&link)), ("somebody's", 0o600));
     let patch = std::fs::read_to_string(out.join("overdue.patch")).unwrap();
     assert!(
         patch.contains("+30 3 * * * /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null https://hc.example.org/ping/"),
@@ -147,4 +162,63 @@ fn jobs_are_discovered_and_their_checks_applied() {
     let listed = run(overdue(&words).arg("--json"));
     let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
     assert_eq!((listed["checks"][0]["line"].as_u64(), listed["skipped"][0]["by_hand"].as_bool()), (Some(1), Some(true)));
+}
+
+/// A server that answers 200; where it listens, and the request lines as they come.
+fn receiver() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            // The test may be over.
+            let _ = stream.read_line(&mut line).map(|_| tell.send(line.trim_end().to_owned()));
+            let _ = stream.get_mut().write_all(b"HTTP/1.1 200 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    (url, told)
+}
+
+#[test]
+fn a_group_that_is_exported_and_applied_elsewhere_delivers() {
+    let (directory, data) = workplace();
+    let (url, requests) = receiver();
+    admin(&data, &["project", "create", "web"]);
+    let create = |kind: &str, name: &str, set: &str| {
+        admin(&data, &["channel", "create", "--project", "web", "--kind", kind, "--name", name, "--set", set])
+    };
+    let ops = create("webhook", "ops", &format!("down-url={url}/ops"));
+    // A list cannot name this one, so that it keeps its UUID.
+    let comma = create("webhook", "day, night", &format!("down-url={url}/comma"));
+    create("group", "grp", &format!("channels={},{}", ops.trim(), comma.trim()));
+    admin(&data, &["check", "create", "--project", "web", "--slug", "backup"]);
+    admin(&data, &["channel", "assign", "grp", "--all"]);
+    let exported = admin(&data, &["export"]);
+    assert!(exported.contains(&format!("channels = \"ops,{}\"", comma.trim())), "{exported}");
+    let file = directory.path().join("web.toml");
+    std::fs::write(&file, &exported).unwrap();
+    let path = file.to_str().unwrap();
+    assert_eq!(admin(&data, &["diff", path]), "nothing to do");
+    // A new name of a member is a change of that channel alone.
+    admin(&data, &["channel", "rename", "ops", "operators"]);
+    assert!(admin(&data, &["export"]).contains(&format!("channels = \"operators,{}\"", comma.trim())));
+
+    let (_elsewhere, data) = workplace();
+    std::fs::write(&file, exported.replace("\"ops,", "\"oops,")).unwrap();
+    let refused = with(&data, &["apply", path]);
+    assert!(refused.status == 1 && refused.err.contains("project.web.channel.grp.channels: "), "{}", refused.err);
+    assert!(refused.err.contains("names \"oops\", but the project has no such channel"), "{}", refused.err);
+    std::fs::write(&file, &exported).unwrap();
+    admin(&data, &["apply", path]);
+    assert!(admin(&data, &["diff", path]).contains("nothing to do"));
+    let server = Server::start(&data);
+    let uuid = exported.split("uuid = \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let mut client = crate::client::Client::connect(server.address).unwrap();
+    assert_eq!(client.post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    let mut told: Vec<_> = (0..2).map(|_| requests.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+    told.sort();
+    assert_eq!(told, ["GET /comma HTTP/1.1", "GET /ops HTTP/1.1"]);
+    server.stop();
 }

@@ -11,6 +11,7 @@ fn errors_are_one_line_on_standard_error() {
     };
     let cases = [
         (vec!["prject"], 2, "unrecognized subcommand 'prject'"),
+        (vec!["run", "http://127.0.0.1:1/ping/a", "echo", "foo"], 2, "write -- before the command of the job"),
         (vec!["project"], 2, "requires a subcommand"),
         (vec!["project", "create", ""], 2, "cannot be empty"),
         (vec!["project", "create", "default"], 1, "a project of that name already"),

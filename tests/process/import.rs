@@ -1,6 +1,7 @@
 //! What another program kept, looked at by the command line, and brought here.
 
 mod api;
+mod files;
 mod long;
 mod moved;
 mod people;
@@ -66,7 +67,7 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do() {
     std::fs::write(&file, text.replace("America/New_York", "US/Pacific-New").replace("\tcron\t", "\tweekly\t")).unwrap();
     let done = run(&mut overdue(&["import", "healthchecks", path, "--dry-run"]));
     let wanted = format!(
-        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown\n\
+        "{path}: api_check 1 (\"Backup\"): kind \"weekly\" is unknown; change the check there, or leave it behind with --skip\n\
          {path}: api_check 5 (\"Paused\"): tz \"US/Pacific-New\" is not a time zone: give an IANA name in its exact spelling, such as \
          Europe/Riga or UTC; say --tz US/Pacific-New=NEW, or --skip the check\n"
     );

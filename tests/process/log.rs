@@ -71,6 +71,28 @@ fn refusals_are_told_at_debug_without_secrets() {
 }
 
 #[test]
+fn what_an_operator_should_know_is_logged_as_a_warning() {
+    let (_directory, data) = workplace();
+    let mut command = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "info", "--auth", "none"]);
+    command.env("OVERDUE_LISTENN", "127.0.0.1:1").env("OVERDUE_XYZZY", "1").env("OVERDUE_BACKUP_KEEP", "").arg("--data").arg(&data);
+    let mut server = Server::spawn(&mut command);
+    assert!(server.has_said("OVERDUE_LISTENN is unknown").contains("WARN") && server.has_said("OVERDUE_LISTEN is meant").contains("WARN"));
+    let other = server.has_said("OVERDUE_XYZZY is unknown");
+    assert!(!other.contains("is meant"), "{other}");
+    assert!(server.has_said("--auth none: everybody on this machine").contains("WARN"));
+    // An alert that cannot be delivered.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("down-url=http://{closed}/");
+    admin(&data, &["channel", "create", "--project", "default", "--kind", "webhook", "--name", "hook", "--set", &url, "--set", "every=on"]);
+    let uuid = admin(&data, &["check", "create", "--project", "default", "--name", "job", "--grace", "15m", "--timeout", "2h"]);
+    assert!(admin(&data, &["check", "show", &uuid, "--json"]).contains("\"grace\":900"));
+    assert_eq!(Client::connect(server.address).unwrap().get(&format!("/ping/{uuid}/fail"), "").unwrap().status, 200);
+    assert!(server.wait_for("not delivered: ").contains("WARN"), "{:?}", server.log);
+    assert!(!server.log.iter().any(|line| line.contains("OVERDUE_BACKUP_KEEP")), "{:?}", server.log);
+    server.stop();
+}
+
+#[test]
 fn a_log_that_nobody_reads_holds_up_nothing() {
     let (_directory, data) = workplace();
     let mut child = overdue(&["serve", "--listen", "127.0.0.1:0", "--log", "debug"])
@@ -114,7 +136,7 @@ fn a_start_is_one_line_that_says_what_is_served() {
 #[test]
 fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     let (directory, data) = workplace();
-    let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data"]);
+    let mut server = overdue(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--access-log", "--data"]);
     let mut child = server.arg(&data).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     // A first start says more, for people.
@@ -122,7 +144,12 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     let starting = lines.next().unwrap();
     assert_eq!((&starting["level"], &starting["message"], &starting["projects"]), (&"INFO".into(), &"starting".into(), &1.into()));
     assert!(starting["timestamp"].as_str().unwrap().ends_with('Z'), "{starting}");
-    assert_eq!(lines.next().unwrap()["message"], "listening for HTTP");
+    let listening = lines.next().unwrap();
+    assert_eq!(listening["message"], "listening for HTTP");
+    let address = listening["address"].as_str().unwrap().parse().unwrap();
+    assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
+    let access = lines.find(|line| line["message"] == "GET /healthz").unwrap();
+    assert!(access["status"] == 200 && access["micros"].is_u64(), "{access}");
     child.kill().unwrap();
     child.wait().unwrap();
 

@@ -29,6 +29,7 @@ mod kill;
 mod log;
 mod mail;
 mod metrics;
+mod owner;
 mod process;
 #[path = "../it/support/receiver.rs"]
 #[allow(dead_code, reason = "other tests need the rest")]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::process::{Server, admin, overdue, workplace};
+use crate::process::{Server, admin, overdue, run, workplace};
 
 const SENDERS: usize = 64;
 const UPGRADES: usize = 4;
@@ -97,4 +97,18 @@ fn mail_needs_an_address_from_somewhere() {
         overdue(&["serve", "--listen", "127.0.0.1:0", "--ping-email-domain", "a.example.org"]).arg("--data").arg(&data),
     );
     assert_eq!((done.status, done.err.contains("give --smtp-listen, or enable overdue-smtp.socket")), (1, true), "{}", done.err);
+}
+
+#[test]
+fn an_address_that_the_socket_holds_is_explained() {
+    let (_directory, data) = workplace();
+    let http = TcpListener::bind("127.0.0.1:0").unwrap();
+    let words = format!("--listen 0.0.0.0:{}", http.local_addr().unwrap().port());
+    let done = run(&mut activated(&data, &http, None, &words));
+    let said = done.out + &done.err;
+    assert!(
+        done.status == 1 && said.contains("overdue.socket holds 127.0.0.1:") && said.contains("systemctl edit overdue.socket"),
+        "{said}"
+    );
+    assert!(!data.join("overdue.redb").exists());
 }

@@ -6,10 +6,11 @@ use super::written;
 use crate::admin::request::Reply;
 use crate::admin::request::channel::{ChannelRow, Chosen, DeliveryRow, Named, OfChannel, TestRow};
 use crate::channel::words;
-use crate::domain::alert::{ChannelHealth, Delivery};
+use crate::domain::alert::Delivery;
 use crate::domain::ids::ProjectId;
 use crate::domain::project::Channel;
 use crate::engine::{Handle, Tried};
+use crate::manage::channel::ChannelStatus;
 use crate::manage::delivery::Wanted;
 use crate::manage::{self, ManageError};
 
@@ -19,28 +20,26 @@ const DELETED: &str = "(deleted)";
 /// The channels of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> Reply {
     let channels = manage::channel::list(handle, project);
-    let state = handle.state();
-    let rows = channels.into_iter().map(|(project, channel)| {
-        let ChannelHealth { disabled, failing } = &channel.health;
-        let (status, since, last_error) = match (disabled, channel.settings.lacks(), failing) {
-            (Some((since, reason)), ..) => ("disabled", Some(*since), Some(reason.to_string())),
-            (None, Some(lacks), _) => ("incomplete", None, Some(lacks)),
-            (None, None, Some((since, reason))) => ("failing", Some(*since), Some(reason.to_string())),
-            (None, None, None) => ("ok", None, None),
-        };
-        ChannelRow {
-            uuid: channel.uuid,
-            project: project.name.as_str().into(),
-            kind: channel.settings.kind().name.into(),
-            name: channel.name.as_str().into(),
-            status: status.into(),
-            since: since.map(written),
-            waiting: state.outbox.waiting_for(channel.id),
-            last_error,
-            settings: show_settings.then(|| channel.settings.masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
-        }
-    });
-    Reply::Channels(rows.collect())
+    handle.with_state(|state| {
+        let rows = channels.into_iter().map(|(project, channel)| {
+            let status = ChannelStatus::of(state, &channel, handle.transports());
+            let (since, last_error) = status.reason();
+            ChannelRow {
+                uuid: channel.uuid,
+                project: project.name.as_str().into(),
+                kind: channel.settings.kind().name.into(),
+                name: channel.name.as_str().into(),
+                status: status.name().into(),
+                since: since.map(written),
+                waiting: state.outbox.waiting_for(channel.id),
+                last_error: last_error.map(Into::into),
+                unsubscribed: channel.health.unsubscribed.iter().map(|recipient| String::from(&**recipient)).collect(),
+                settings: show_settings
+                    .then(|| state.shown_settings(&channel).masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
+            }
+        });
+        Reply::Channels(rows.collect())
+    })
 }
 
 /// What is asked about one channel.
@@ -76,22 +75,23 @@ pub(super) async fn deliveries(handle: &Handle, wanted: Wanted, limit: u32) -> R
 }
 
 fn delivery_row(handle: &Handle, delivery: Delivery) -> DeliveryRow {
-    let state = handle.state();
-    let check = state.check(delivery.check).map(|check| (check.uuid, words::name(&check.settings)));
-    let channel = state.channel(delivery.channel).map(|channel| (channel.uuid, name_of(channel)));
-    DeliveryRow {
-        number: delivery.number.0,
-        time: written(delivery.finished),
-        queued: written(delivery.queued),
-        check: named(delivery.check.0, check),
-        channel: named(delivery.channel.0, channel),
-        event: delivery.event.name().into(),
-        outcome: delivery.outcome.name().into(),
-        attempts: delivery.attempts,
-        status: answered(delivery.status),
-        reason: delivery.reason.into(),
-        told_with: delivery.told_with.map(|number| number.0),
-    }
+    handle.with_state(|state| {
+        let check = state.check(delivery.check).map(|check| (check.uuid, words::name(&check.settings)));
+        let channel = state.channel(delivery.channel).map(|channel| (channel.uuid, name_of(channel)));
+        DeliveryRow {
+            number: delivery.number.0,
+            time: written(delivery.finished),
+            queued: written(delivery.queued),
+            check: named(delivery.check.0, check),
+            channel: named(delivery.channel.0, channel),
+            event: delivery.event.name().into(),
+            outcome: delivery.outcome.name().into(),
+            attempts: delivery.attempts,
+            status: answered(delivery.status),
+            reason: delivery.reason.into(),
+            told_with: delivery.told_with.map(|number| number.0),
+        }
+    })
 }
 
 /// The name of a channel, or its kind if it has none.

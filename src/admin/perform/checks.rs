@@ -100,15 +100,17 @@ fn row(found: &Found, now: Moment) -> CheckRow {
 fn alerting(handle: &Handle, check: &Check) -> Reply {
     let Check { settings, state, .. } = check;
     let waits = state.telling.waits();
-    let checks = handle.state();
-    let parents: Vec<_> = settings.parents.ids().iter().filter_map(|id| Some(checks.check(*id)?.uuid.to_string())).collect();
-    Reply::Alerting(AlertingRow {
-        after: settings.after.get(),
-        parents: parents.join(","),
-        failures: state.failures,
-        telling: state.telling.name().into(),
-        until: waits.map(|(at, _)| written(at)),
-        why: waits.map(|(_, why)| why.into()),
+    handle.with_state(|checks| {
+        let parents: Vec<_> = settings.parents.ids().iter().filter_map(|id| Some(checks.check(*id)?.uuid.to_string())).collect();
+        Reply::Alerting(AlertingRow {
+            after: settings.after.get(),
+            parents: parents.join(","),
+            failures: state.failures,
+            telling: state.telling.name().into(),
+            until: waits.map(|(at, _)| written(at)),
+            why: waits.map(|(_, why)| why.into()),
+            unnotified: manage::channel::unnotified(checks, check, handle.transports()).map(Into::into),
+        })
     })
 }
 

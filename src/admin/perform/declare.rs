@@ -29,7 +29,10 @@ pub(super) async fn answer(handle: &Handle, document: String, manner: Manner, dr
     for change in changes {
         let needs_link = change.needs_link && !dry;
         let mut row = row(change);
-        if needs_link && let Some(user) = UserName::parse(&row.id).ok().and_then(|name| handle.state().users.by_name(&name).cloned()) {
+        if needs_link
+            && let Some(user) =
+                UserName::parse(&row.id).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()))
+        {
             let Reply::MadeLink(link) = users::link(handle, Some(&user)).await? else { continue };
             row.link = Some(link);
         }

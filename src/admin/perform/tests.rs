@@ -77,7 +77,7 @@ fn lists_mask_the_secrets_of_channels() {
     let list = |show_settings| json(&service, Request::ListChannels { project: None, show_settings });
     let row = |settings: &str| {
         format!(
-            r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n","status":"ok","since":null,"waiting":0,"last_error":null{settings}}}]}}"#
+            r#"{{"channels":[{{"uuid":"{uuid}","project":"one","kind":"webhook","name":"n","status":"untested","since":null,"waiting":0,"last_error":null{settings}}}]}}"#
         )
     };
     assert_eq!(list(false), row(""));
@@ -114,7 +114,7 @@ fn channels_say_why_they_do_not_work() {
     let list = || json(&service, Request::ListChannels { project: None, show_settings: false });
     let lacking = list();
     assert!(
-        lacking.contains(r#""status":"incomplete","since":null,"waiting":0,"last_error":"account is missing; give account="#),
+        lacking.contains(r#""status":"cannot deliver","since":null,"waiting":0,"last_error":"account is missing; give account="#),
         "{lacking}"
     );
 
@@ -130,7 +130,7 @@ fn channels_say_why_they_do_not_work() {
     let disabled = r#""status":"disabled","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"it was disabled by the operator""#;
     assert!(list().contains(disabled), "{}", list());
     assert_eq!(json(&service, of(OfChannel::Enable)), r#""done""#);
-    assert!(list().contains(r#""status":"ok""#));
+    assert!(list().contains(r#""status":"untested""#));
     assert_eq!(json(&service, of(OfChannel::Assign(Chosen::All))), r#"{"assigned":0}"#);
     // Such a number is refused while the request is read.
     let bad = r#"{"of_check":{"project":null,"check":"a","what":{"alerting":{"after":101}}}}"#;

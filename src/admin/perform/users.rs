@@ -58,28 +58,30 @@ pub(super) async fn link(handle: &Handle, user: Option<&User>) -> Result<Reply, 
 }
 
 pub(super) fn list(handle: &Handle) -> Reply {
-    let (state, now) = (handle.state(), handle.now());
-    let row = |user: &User| {
-        let seen: Vec<_> = state.users.sessions_of(user.id, now).map(|session| session.seen).collect();
-        UserRow {
-            uuid: user.uuid,
-            name: user.name.as_str().into(),
-            grant: shown(&state, &user.grant),
-            status: if user.disabled {
-                "disabled"
-            } else if user.password.is_none() {
-                "invited"
-            } else {
-                "active"
+    let now = handle.now();
+    handle.with_state(|state| {
+        let row = |user: &User| {
+            let seen: Vec<_> = state.users.sessions_of(user.id, now).map(|session| session.seen).collect();
+            UserRow {
+                uuid: user.uuid,
+                name: user.name.as_str().into(),
+                grant: shown(state, &user.grant),
+                status: if user.disabled {
+                    "disabled"
+                } else if user.password.is_none() {
+                    "invited"
+                } else {
+                    "active"
+                }
+                .into(),
+                second_factor: user.second.is_some(),
+                sessions: seen.len(),
+                seen: seen.into_iter().max().map(written),
+                created: written(user.created),
             }
-            .into(),
-            second_factor: user.second.is_some(),
-            sessions: seen.len(),
-            seen: seen.into_iter().max().map(written),
-            created: written(user.created),
-        }
-    };
-    Reply::Users(state.users.iter().map(|user| row(user)).collect())
+        };
+        Reply::Users(state.users.iter().map(|user| row(user)).collect())
+    })
 }
 
 fn granted(handle: &Handle, granted: Granted) -> Result<Grant, ManageError> {

@@ -47,14 +47,17 @@ pub struct ChannelRow {
     pub kind: String,
     /// Its name, maybe empty.
     pub name: String,
-    /// `ok`, `failing`, `disabled`, or `incomplete`: what it is set to does not suffice.
+    /// `ok`: messages arrive; `untested`, `test failed`, `failing`, `disabled`, or `cannot deliver`: something that it needs is missing.
     pub status: String,
     /// Since when it is failing or disabled, RFC 3339.
     pub since: Option<String>,
     /// Messages that wait for it.
     pub waiting: usize,
-    /// Why it is failing, disabled or incomplete.
+    /// The reason for any status but `ok` and `untested`.
     pub last_error: Option<String>,
+    /// Recipients that have unsubscribed, who get nothing until the channel is enabled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsubscribed: Vec<String>,
     /// What it was set to, secrets masked, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,

@@ -97,6 +97,19 @@ pub struct AlertingRow {
     pub until: Option<String>,
     /// What that waits for, in words.
     pub why: Option<String>,
+    /// Why no alert of the check reaches anybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnotified: Option<Box<str>>,
+}
+
+impl AlertingRow {
+    /// The row as a table shows it.
+    pub fn in_words(mut self) -> Self {
+        if let Some(unnotified) = self.unnotified.take() {
+            self.telling = format!("nobody is notified: {unnotified}");
+        }
+        self
+    }
 }
 
 /// An [`Edit`] in JSON; what is not there stays.

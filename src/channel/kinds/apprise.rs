@@ -23,17 +23,18 @@ pub(super) const APPRISE: Sender = Sender {
 };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let alert = call.alert;
+    let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
     let mut message = json!({
         "title": call.title(Limit(250, Unit::Chars)),
-        "body": call.text(Dialect::Markdown, Show::BELOW_TITLE, Limit(30_000, Unit::Bytes)),
+        "body": call.text(if is_markdown { Dialect::Markdown } else { Dialect::Plain }, Show::BELOW_TITLE, Limit(30_000, Unit::Bytes)),
         "type": match alert.severity {
             Severity::Bad => "failure",
             Severity::Good => "success",
             Severity::Warning => "warning",
             Severity::Info => "info",
         },
-        "format": "markdown",
+        // Targets that know no Markdown get it as it is.
+        "format": if is_markdown { "markdown" } else { "text" },
     });
     for key in ["tag", "urls"] {
         if let Some(value) = call.get(key) {

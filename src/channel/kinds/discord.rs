@@ -7,7 +7,7 @@ use crate::channel::Pace;
 use crate::channel::answer::{Verdict, pause};
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
+use crate::channel::render::{Dialect, Limit, Show, Unit, cut_escaped};
 use crate::channel::template::stamp;
 
 /// Together with title and fields an embed has 6,000 characters at most; the text alone 4,096.
@@ -17,8 +17,8 @@ pub(super) const DISCORD: Sender = Sender {
     name: "discord",
     pace: |_| Some(Pace { burst: 5, refill: Duration::from_secs(2) }),
     send,
-    judge: |_, _, response, now| match response.status {
-        401 | 403 | 404 => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        401 | 403 | 404 if response.has_text_at("/message") && response.json_at("/code").is_i64() => response.closed(call.attempt, now),
         429 => match response.json_at("/retry_after").as_f64().and_then(pause) {
             Some(after) => Verdict::Later { after: Some(after) },
             None => response.later(now),
@@ -33,16 +33,16 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let show = Show { title: false, facts: false, link: false, ..Show::ALL };
     let mut message = json!({ "allowed_mentions": { "parse": [] } });
     if call.attempt.plain {
-        put(&mut message, "content", call.text(Dialect::Markdown, show, Limit(2_000, Unit::Utf16)).into());
+        put(&mut message, "content", call.text(Dialect::Discord, show, Limit(2_000, Unit::Utf16)).into());
     } else {
         let field = |label: &str, value: &str| {
-            let value = cut(&Dialect::Markdown.escaped(value), Limit(200, Unit::Utf16));
+            let value = cut_escaped(value, Dialect::Discord, Limit(200, Unit::Utf16));
             json!({ "name": label, "value": value, "inline": value.encode_utf16().count() <= 40 })
         };
         let fields: Vec<Value> = alert.facts.iter().take(10).map(|fact| field(fact.label, &fact.value)).collect();
         let mut embed = json!({
-            "title": call.title(Limit(256, Unit::Utf16)),
-            "description": call.text(Dialect::Markdown, show, TEXT_LIMIT),
+            "title": cut_escaped(&call.title(Limit(256, Unit::Utf16)), Dialect::Discord, Limit(256, Unit::Utf16)),
+            "description": call.text(Dialect::Discord, show, TEXT_LIMIT),
             "color": alert.severity.colour(),
             "fields": fields,
             "timestamp": stamp(alert.at),

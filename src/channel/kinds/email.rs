@@ -1,12 +1,11 @@
 //! Mail: text and HTML, in one thread for each downtime.
 
-use crate::channel::alert::Alert;
+use crate::channel::alert::{Alert, CheckFacts};
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Mail, Step};
 use crate::channel::render::clean::one_line;
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 use crate::domain::alert::Event;
-use crate::domain::ping::Scheme;
 
 /// Mails can be long; so much is more than anybody reads.
 const TEXT_LIMIT: Limit = Limit(60_000, Unit::Bytes);
@@ -14,6 +13,8 @@ const TEXT_LIMIT: Limit = Limit(60_000, Unit::Bytes);
 const OUTPUT_CHARS: usize = 10_000;
 /// Bytes of a mail that was the last ping and goes with the alert.
 const ATTACHED_BYTES: usize = 1_000_000;
+/// Its header fields that go along. Others say to whom it went, and that address pings the check.
+const ATTACHED_FIELDS: [&str; 5] = ["from", "subject", "date", "mime-version", "content-"];
 
 pub(super) const EMAIL: Sender = Sender { name: "email", pace: |_| pace(30, 2), send, ..Sender::BASE };
 
@@ -26,8 +27,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "<!DOCTYPE html>\n<html><body style=\"font-family: sans-serif; line-height: 1.5\">\n<div style=\"border-left: 4px solid \
          #{colour:06x}; padding-left: 12px\">\n{html}\n</div>\n</body></html>\n"
     );
-    let last_ping = alert.check.as_ref().and_then(|subject| subject.facts.last_ping.as_ref());
-    let attached = last_ping.filter(|ping| ping.scheme == Scheme::Email && !alert.facts.is_empty() && !attempt.plain);
+    let facts = alert.check.as_ref().map(|subject| &subject.facts).filter(|_| !alert.facts.is_empty() && !attempt.plain);
     vec![Step::Mail(Box::new(Mail {
         to: call.settings.items("to").map(String::from).collect(),
         subject: subject(alert),
@@ -37,8 +37,43 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         headers: headers(call),
         text: call.text(Dialect::Plain, show, TEXT_LIMIT) + "\n",
         html,
-        attached: attached.map(|ping| ping.body.clone()).filter(|body| !body.is_empty() && body.len() <= ATTACHED_BYTES),
+        attached: facts.and_then(mail_of_last_ping),
     }))]
+}
+
+/// The mail that was the last ping, without the header fields that say to whom it went; none if an address that pings is left in it.
+fn mail_of_last_ping(facts: &CheckFacts) -> Option<Vec<u8>> {
+    let ping = facts.last_ping.as_ref()?;
+    let read = ping.mail.as_ref().filter(|_| !ping.body.is_empty() && ping.body.len() <= ATTACHED_BYTES)?;
+    let mail = with_fields(&ping.body, &ATTACHED_FIELDS)?;
+    let is_safe = |text: &str| facts.without_ping_addresses(text) == text;
+    let all_safe = is_safe(&read.subject) && is_safe(&read.text) && is_safe(&String::from_utf8_lossy(&mail));
+    all_safe.then_some(mail)
+}
+
+/// A message with these header fields alone, names in lower case; a name that ends in a hyphen stands for all that begin so. `None`: it has
+/// no end of its header.
+fn with_fields(message: &[u8], names: &[&str]) -> Option<Vec<u8>> {
+    let mut kept = Vec::with_capacity(message.len());
+    let (mut rest, mut keeps) = (message, false);
+    loop {
+        let end = rest.iter().position(|byte| *byte == b'\n')? + 1;
+        let (line, after) = rest.split_at_checked(end)?;
+        if line.trim_ascii().is_empty() {
+            kept.extend_from_slice(rest);
+            return Some(kept);
+        }
+        if !line.starts_with(b" ") && !line.starts_with(b"\t") {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let name = line.get(..colon)?.trim_ascii().to_ascii_lowercase();
+            let is_named = |known: &&str| if known.ends_with('-') { name.starts_with(known.as_bytes()) } else { name == known.as_bytes() };
+            keeps = names.iter().any(is_named);
+        }
+        if keeps {
+            kept.extend_from_slice(line);
+        }
+        rest = after;
+    }
 }
 
 /// `DOWN | name`: people have filters for this form.

@@ -9,7 +9,7 @@ use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
 use crate::domain::moment::Moment;
 
 pub(super) const GITHUB: Sender =
-    Sender { name: "github", pace: |_| pace(5, 3), send, judge: |_, _, response, now| judge(response, now), ..Sender::BASE };
+    Sender { name: "github", pace: |_| pace(5, 3), send, judge: |call, _, response, now| judge(call, response, now), ..Sender::BASE };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
     let labels: Vec<_> = call.settings.items("labels").collect();
@@ -27,9 +27,10 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         .step()
 }
 
-fn judge(response: &Response, now: Moment) -> Verdict {
+fn judge(call: &Call<'_>, response: &Response, now: Moment) -> Verdict {
+    let is_own = response.has_text_at("/message") && response.has_text_at("/documentation_url");
     match response.status {
-        401 | 404 | 410 => Verdict::Closed,
+        401 | 404 | 410 if is_own => response.closed(call.attempt, now),
         403 | 429 if response.header("retry-after").is_some() => response.later(now),
         403 | 429 => response.later_at("x-ratelimit-reset", now),
         _ => response.usual(now),

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
@@ -13,8 +12,8 @@ pub(super) const GOOGLECHAT: Sender = Sender {
     name: "googlechat",
     pace: |_| pace(1, 1),
     send,
-    judge: |_, _, response, now| match response.status {
-        403 | 404 => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        403 | 404 if response.has_text_at("/error/status") => response.closed(call.attempt, now),
         _ => response.usual(now),
     },
     ..Sender::BASE
@@ -36,7 +35,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         };
         widgets.extend(alert.facts.iter().map(|one| fact(one.label, &one.value)));
         if let Some(link) = &alert.link {
-            let button: Value = json!({ "text": "Open the check", "onClick": { "openLink": { "url": link } } });
+            let button: Value = json!({ "text": alert.link_text(), "onClick": { "openLink": { "url": link } } });
             widgets.push(json!({ "buttonList": { "buttons": [button] } }));
         }
         let card = json!({ "header": { "title": title }, "sections": [{ "widgets": widgets }] });

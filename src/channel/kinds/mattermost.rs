@@ -1,4 +1,4 @@
-//! Mattermost: the same form as Slack's, with Markdown in it.
+//! Mattermost: the same form as Slack's, with its own Markdown in it.
 
 use crate::channel::kinds::slack::attachment;
 use crate::channel::kinds::{Call, Sender, pace};
@@ -8,7 +8,7 @@ use crate::channel::render::{Dialect, Limit, Unit};
 pub(super) const MATTERMOST: Sender = Sender { name: "mattermost", pace: |_| pace(5, 1), send, ..Sender::BASE };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::Markdown, Limit(10_000, Unit::Chars));
+    let mut message = attachment(call, Dialect::Mattermost, Limit(10_000, Unit::Chars));
     for key in ["channel", "username"] {
         if let Some(value) = call.get(key) {
             put(&mut message, key, value.into());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::channel::Pace;
 use crate::channel::alert::Severity;
-use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::clean::one_line;
@@ -18,8 +17,8 @@ pub(super) const MSTEAMSW: Sender = Sender {
     name: "msteamsw",
     pace: |_| Some(Pace { burst: 4, refill: Duration::from_millis(250) }),
     send,
-    judge: |_, _, response, now| match response.status {
-        401 | 403 | 404 | 410 => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        401 | 403 | 404 | 410 if response.has_text_at("/error/code") => response.closed(call.attempt, now),
         _ => response.usual(now),
     },
     ..Sender::BASE
@@ -44,7 +43,8 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         body.push(json!({ "type": "TextBlock", "text": text, "wrap": true }));
     }
     if !call.attempt.plain {
-        let fact = |label: &str, value: &str| json!({ "title": label, "value": cut(value, Limit(300, Unit::Chars)) });
+        let fact =
+            |label: &str, value: &str| json!({ "title": label, "value": Dialect::Markdown.escaped(&cut(value, Limit(300, Unit::Chars))) });
         let facts: Vec<Value> = alert.facts.iter().map(|fact_| fact(fact_.label, &fact_.value)).collect();
         if !facts.is_empty() {
             body.push(json!({ "type": "FactSet", "facts": facts }));
@@ -68,7 +68,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         "body": body,
     });
     if let Some(link) = &alert.link {
-        put(&mut card, "actions", json!([{ "type": "Action.OpenUrl", "title": "Open the check", "url": link }]));
+        put(&mut card, "actions", json!([{ "type": "Action.OpenUrl", "title": alert.link_text(), "url": link }]));
     }
     let attachment = json!({ "contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": null, "content": card });
     Request::post(call.given("url")).json(&json!({ "type": "message", "attachments": [attachment] })).step()

@@ -31,16 +31,19 @@ fn next_midnight(now: Moment) -> i64 {
 }
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let alert = call.alert;
+    let (alert, is_markdown) = (call.alert, call.settings.is_on("markdown"));
+    let dialect = if is_markdown { Dialect::Markdown } else { Dialect::Plain };
     let mut message = json!({
         "topic": call.given("topic"),
         "title": cut(&alert.title, Limit(250, Unit::Bytes)),
-        "message": call.text(Dialect::Markdown, Show { link: false, ..Show::BELOW_TITLE }, TEXT_LIMIT),
-        "markdown": true,
+        "message": call.text(dialect, Show { link: false, ..Show::BELOW_TITLE }, TEXT_LIMIT),
         "tags": [alert.severity.tag()],
         // A repeat takes the place of what is there (ntfy 2.16).
         "sequence_id": call.attempt.id,
     });
+    if is_markdown {
+        put(&mut message, "markdown", true.into());
+    }
     // Priority 0 sends nothing, but whoever tries the channel wants to see something.
     if let Some(priority) = call.priority().filter(|priority| *priority > 0) {
         put(&mut message, "priority", priority.into());

@@ -35,15 +35,15 @@ fn event(call: &Call<'_>, action: &str) -> Request {
     let (alert, key) = (call.alert, call.alert.incident(call.attempt));
     let summary = cut(&alert.title, Limit(1_024, Unit::Chars));
     let details = if call.attempt.plain { json!({}) } else { details(call, alert) };
+    let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
     if call.get("api") == Some("v1") {
-        let url = "https://events.pagerduty.com/generic/2010-04-15/create_event.json";
+        let url = format!("https://events{region}.pagerduty.com/generic/2010-04-15/create_event.json");
         let event = json!({
             "service_key": call.given("key"), "incident_key": key, "event_type": action, "description": summary, "client": "overdue",
             "details": details,
         });
         return Request::post(url).json(&event);
     }
-    let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
     let mut event = json!({ "routing_key": call.given("key"), "event_action": action, "dedup_key": key, "client": "overdue" });
     if action == "trigger" {
         let subject = alert.check.as_ref();

@@ -39,7 +39,7 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     fields.extend(call.get("device").map(|device| ("device", device)));
     fields.extend(call.get("sound").filter(|_| !alert.is_up()).map(|sound| ("sound", sound)));
     if let Some(link) = alert.link.as_deref().filter(|link| link.len() <= 512) {
-        fields.extend([("url", link), ("url_title", "Open the check")]);
+        fields.extend([("url", link), ("url_title", alert.link_text())]);
     }
     if priority == EMERGENCY {
         fields.extend([("retry", "300"), ("expire", "10800")]);

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::{Dialect, Limit, Show, Unit};
@@ -11,8 +10,8 @@ pub(super) const PUSHBULLET: Sender = Sender {
     name: "pushbullet",
     pace: |_| pace(5, 10),
     send,
-    judge: |_, _, response, now| match response.status {
-        401 | 403 => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        401 | 403 if response.has_text_at("/error/message") => response.closed(call.attempt, now),
         429 => response.later_at("x-ratelimit-reset", now),
         _ => response.usual(now),
     },

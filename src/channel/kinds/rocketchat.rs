@@ -13,13 +13,14 @@ pub(super) const ROCKETCHAT: Sender = Sender {
     judge: |_, _, response, now| match response.status {
         // A webhook whose script refuses answers 200 as well.
         200 if response.json_at("/success") == false => Verdict::Unsendable,
+        429 => response.later_at("x-ratelimit-reset", now),
         _ => response.usual(now),
     },
     ..Sender::BASE
 };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::Markdown, Limit(1_000, Unit::Chars));
+    let mut message = attachment(call, Dialect::RocketChat, Limit(1_000, Unit::Chars));
     put(&mut message, "alias", "overdue".into());
     if let Some(channel) = call.get("channel") {
         put(&mut message, "channel", channel.into());

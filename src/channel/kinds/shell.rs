@@ -2,7 +2,7 @@
 
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Shell, Step};
-use crate::channel::template::{Place, Values};
+use crate::channel::template::{Values, variable};
 use crate::domain::alert::Event;
 use crate::domain::flip::Cause;
 
@@ -37,11 +37,11 @@ fn send(call: &Call<'_>) -> Vec<Step> {
         ("TEXT", alert.lead.clone()),
         ("POSSIBLE_DUPLICATE", call.attempt.doubtful.to_string()),
     ];
-    // No environment can hold a NUL.
-    let variable = |(name, value): (&str, String)| (format!("OVERDUE_ALERT_{name}"), value.replace('\0', ""));
+    let own = variables.into_iter().map(|(name, value)| (format!("OVERDUE_ALERT_{name}"), variable(&value)));
     vec![Step::Command(Shell {
-        command: values.fill(command, Place::Command).replace('\0', ""),
-        environment: variables.into_iter().map(variable).collect(),
+        // Nothing is filled in: a name or a tag would be parsed by the shell, and whoever names a check could run commands.
+        command: command.to_owned(),
+        environment: values.variables().chain(own).collect(),
         input: values.event_json().to_string().into_bytes(),
     })]
 }

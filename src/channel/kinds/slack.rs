@@ -2,17 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
+use crate::channel::render::{Dialect, Limit, Show, Unit, cut, without_mentions};
+
+/// What Slack says of a webhook that takes nothing any more.
+const CLOSED: [&str; 9] = [
+    "action_prohibited",
+    "channel_is_archived",
+    "channel_not_found",
+    "invalid_token",
+    "no_active_hooks",
+    "no_service",
+    "no_service_id",
+    "no_team",
+    "team_disabled",
+];
 
 pub(super) const SLACK: Sender = Sender {
     name: "slack",
     pace: |_| pace(1, 1),
     send,
-    judge: |_, _, response, now| match (response.status, response.text().trim()) {
-        (404 | 410, _) | (403, "action_prohibited") | (400, "invalid_token") => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        400 | 403 | 404 | 410 if CLOSED.contains(&response.text().trim()) => response.closed(call.attempt, now),
         _ => response.usual(now),
     },
     ..Sender::BASE
@@ -39,13 +51,17 @@ pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Val
     };
     let fields: Vec<Value> = alert.facts.iter().map(|fact| field(fact.label, &fact.value)).collect();
     let title = call.title(Limit(1_000, Unit::Chars));
+    // Rocket.Chat shows titles as they are.
+    let written = if dialect == Dialect::RocketChat { without_mentions(&title) } else { dialect.escaped(&title) };
+    // Slack has no escape for `*` and `_`, so that values of fields are shown as they are.
+    let marked: &[&str] = if dialect == Dialect::Mrkdwn { &["text"] } else { &["text", "fields"] };
     let mut attachment = json!({
         // It may be shown as it is, so that no mention must be in it.
-        "fallback": dialect.escaped(&title),
+        "fallback": written,
         "color": format!("#{:06x}", alert.severity.colour()),
-        "title": dialect.escaped(&title),
+        "title": written,
         "text": call.text(dialect, show, limit),
-        "mrkdwn_in": ["text", "fields"],
+        "mrkdwn_in": marked,
         "fields": fields,
     });
     if let Some(link) = &alert.link {

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::render::{Dialect, Limit, Show, Unit, cut};
@@ -12,8 +11,8 @@ pub(super) const VICTOROPS: Sender = Sender {
     name: "victorops",
     pace: |_| pace(10, 1),
     send,
-    judge: |_, _, response, now| match response.status {
-        404 => Verdict::Closed,
+    judge: |call, _, response, now| match response.status {
+        404 if response.has_text_at("/result") => response.closed(call.attempt, now),
         _ => response.usual(now),
     },
     ..Sender::BASE

@@ -8,20 +8,15 @@ use sha2::Sha256;
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender};
 use crate::channel::outgoing::{Method, Request, Step};
-use crate::channel::template::{Place, Values};
+use crate::channel::template::{Place, TooLong, Values};
 use crate::domain::alert::Event;
-
-/// How often a request is made that is refused as wrong.
-const TRIES: u16 = 5;
 
 pub(super) const WEBHOOK: Sender = Sender {
     name: "webhook",
     has_plain_form: false,
     send,
-    judge: |call, _, response, now| match response.status {
+    judge: |_, _, response, now| match response.status {
         410 => Verdict::Closed,
-        // It may be a deployment that is under way.
-        400 | 413 | 422 if call.attempt.number < TRIES => Verdict::LATER,
         _ => response.usual(now),
     },
     ..Sender::BASE
@@ -35,29 +30,41 @@ fn send(call: &Call<'_>) -> Vec<Step> {
     let tried = if alert.event == Event::Test { 2 } else { 1 };
     let mut urls = ways.into_iter().take(tried).filter_map(|way| Some((call.get(&format!("{way}-url"))?, way)));
     let Some((url, way)) = urls.next() else { return Vec::new() };
+    filled(call, (url, way), &values).map_or_else(|reason| vec![Step::Unsendable(reason)], Request::step)
+}
+
+/// The request with all placeholders filled in; the error says which template comes to too much.
+fn filled(call: &Call<'_>, (url, way): (&str, &str), values: &Values<'_>) -> Result<Request, String> {
     let own = |key: &str| call.get(&format!("{way}-{key}")).or(call.get(key));
     let method = match own("method") {
         Some("POST") => Method::Post,
         Some("PUT") => Method::Put,
         _ => Method::Get,
     };
-    let mut request = Request::new(method, values.fill(url, Place::Url)).own();
+    let too_long = |key: &str| {
+        let key = format!("{way}-{key}");
+        move |TooLong { most }: TooLong| format!("{key} has more than {most} bytes with its placeholders filled in; use fewer of them")
+    };
+    let mut request = Request::new(method, values.fill(url, Place::Url).map_err(too_long("url"))?).own();
     if let Some(body) = own("body").filter(|_| method != Method::Get) {
-        request.body = values.fill(body, Place::Body).into_bytes();
+        request.body = values.fill(body, Place::Body).map_err(too_long("body"))?.into_bytes();
     }
-    add_headers(&mut request, call, way, &values);
-    request.step()
+    add_headers(&mut request, call, way, values)?;
+    Ok(request)
 }
 
 /// The owner's headers, those that the owner did not set, and the signature.
-fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Values<'_>) {
+fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Values<'_>) -> Result<(), String> {
     let (general, special) = ("header.", format!("{way}-header."));
     let specials = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(&special)?, value)));
     let mut headers: Vec<_> = specials.collect();
     let is_special = |name: &str| call.get(&format!("{special}{name}")).is_some();
     let generals = call.settings.pairs().filter_map(|(key, value)| Some((key.strip_prefix(general)?, value)));
     headers.extend(generals.filter(|(name, _)| !is_special(name)));
-    request.headers = headers.into_iter().map(|(name, value)| (name.to_owned(), values.header(value))).collect();
+    for (name, value) in headers {
+        let too_long = |TooLong { most }| format!("the header {name} has more than {most} bytes with its placeholders filled in");
+        request.headers.push((name.to_owned(), values.header(value).map_err(too_long)?));
+    }
 
     let attempt = call.attempt;
     let at = attempt.at.secs().to_string();
@@ -78,6 +85,7 @@ fn add_headers(request: &mut Request, call: &Call<'_>, way: &str, values: &Value
             request.headers.push((name.to_owned(), value));
         }
     }
+    Ok(())
 }
 
 /// A signature as Standard Webhooks has it: of id, time and body.

@@ -10,7 +10,7 @@ const TOPIC_LIMIT: Limit = Limit(60, Unit::Chars);
 pub(super) const ZULIP: Sender = Sender { name: "zulip", pace: |_| pace(20, 1), send, ..Sender::BASE };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let content = call.text(Dialect::Markdown, Show::ALL, TEXT_LIMIT);
+    let content = call.text(Dialect::Zulip, Show::ALL, TEXT_LIMIT);
     let url = format!("{}/api/v1/messages", call.base("site"));
     let request = Request::post(url).own().basic(call.given("bot-email"), call.given("key"));
     if call.get("type") == Some("direct") {

@@ -1,9 +1,9 @@
 //! How each receiver writes bold text, blocks and links, and what has to be escaped for it.
 
-use super::Rendered;
+use super::{Rendered, chat};
 
 /// Goes after an `@` that could name somebody: it shows nothing, and the name is no longer one.
-const WORD_JOINER: char = '\u{2060}';
+pub(super) const WORD_JOINER: char = '\u{2060}';
 
 /// The way a receiver writes text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +16,16 @@ pub enum Dialect {
     Pushover,
     /// The HTML of mails and Matrix.
     Html,
-    /// CommonMark and its kin.
+    /// CommonMark, as Gotify, GitHub, Trello and Teams read it.
     Markdown,
+    /// The Markdown of Discord.
+    Discord,
+    /// The Markdown of Mattermost.
+    Mattermost,
+    /// The Markdown of Rocket.Chat.
+    RocketChat,
+    /// The Markdown of Zulip.
+    Zulip,
     /// What Slack calls mrkdwn.
     Mrkdwn,
     /// Plain text with ranges beside it.
@@ -26,10 +34,29 @@ pub enum Dialect {
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Self; 7] = [Self::Plain, Self::Telegram, Self::Pushover, Self::Html, Self::Markdown, Self::Mrkdwn, Self::Signal];
+    pub const ALL: [Self; 11] = [
+        Self::Plain,
+        Self::Telegram,
+        Self::Pushover,
+        Self::Html,
+        Self::Markdown,
+        Self::Discord,
+        Self::Mattermost,
+        Self::RocketChat,
+        Self::Zulip,
+        Self::Mrkdwn,
+        Self::Signal,
+    ];
 
     /// A text without marks, as it is written so that it shows as it is.
     pub fn escaped(self, text: &str) -> String {
+        match self {
+            Self::Discord => return chat::discord(text),
+            Self::Mattermost => return chat::mattermost(text),
+            Self::RocketChat => return chat::rocket_chat(text),
+            Self::Zulip => return chat::zulip(text),
+            _ => {}
+        }
         let mut escaped = String::with_capacity(text.len() + text.len() / 8);
         // Blanks and digits since the line began, and nothing else: what makes headings and lists of what follows.
         let mut leads = true;
@@ -130,7 +157,9 @@ impl Writer {
         self.begin();
         let (open, close) = match self.dialect {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => html,
-            Dialect::Markdown => (markdown, markdown),
+            // Underscores are no mark there.
+            Dialect::Zulip if markdown == "_" => ("*", "*"),
+            Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => (markdown, markdown),
             Dialect::Mrkdwn => (mrkdwn, mrkdwn),
             Dialect::Plain | Dialect::Signal => ("", ""),
         };
@@ -151,21 +180,26 @@ impl Writer {
             Dialect::Telegram | Dialect::Html => {
                 // A block begins a line by itself.
                 self.due = 0;
-                self.out.push_str("\n<pre>");
+                // Long lines of a log would run out of the page of a phone.
+                let wraps = if self.dialect == Dialect::Html { " style=\"white-space: pre-wrap; overflow-wrap: anywhere\"" } else { "" };
+                self.out.push_str(&format!("\n<pre{wraps}>"));
                 let escaped = Dialect::Telegram.escaped(text);
                 self.out.push_str(&escaped);
                 self.out.push_str("</pre>");
             }
-            Dialect::Markdown => {
+            // Nobody is called from a block, so that what is copied from it is what was sent.
+            Dialect::Markdown | Dialect::Mattermost | Dialect::Zulip => {
                 let fence = "`".repeat(longest_run(text).max(2) + 1);
-                // Not every receiver leaves what calls people alone in a block.
-                let text = text.replace('@', &format!("@{WORD_JOINER}")).replace("<!", &format!("<{WORD_JOINER}!"));
                 self.due = 0;
                 self.out.push_str(&format!("\n{fence}\n{text}\n{fence}"));
             }
+            Dialect::Discord | Dialect::RocketChat => {
+                self.due = 0;
+                self.out.push_str(&format!("\n```\n{}\n```", chat::block(text)));
+            }
             Dialect::Mrkdwn => {
                 self.begin();
-                let text = self.dialect.escaped(text);
+                let text = chat::block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
                 self.out.push_str(&format!("```\n{text}\n```"));
             }
             Dialect::Plain | Dialect::Pushover | Dialect::Signal => {
@@ -184,7 +218,7 @@ impl Writer {
             Dialect::Telegram | Dialect::Pushover | Dialect::Html => {
                 format!("<a href=\"{}\">{text}</a>", Dialect::Html.escaped(url))
             }
-            Dialect::Markdown => format!("[{text}]({url})"),
+            Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => format!("[{text}]({url})"),
             Dialect::Mrkdwn => format!("<{}|{text}>", self.dialect.escaped(url)),
             Dialect::Plain | Dialect::Signal => url.to_owned(),
         };
@@ -204,6 +238,6 @@ impl Writer {
 }
 
 /// How many backquotes stand in a row at most.
-fn longest_run(text: &str) -> usize {
+pub(super) fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }

@@ -73,7 +73,7 @@ fn answers_that_mean_something_else_to_a_kind() {
     let none: &[(&str, &str)] = &[];
     for (kind, status, headers, body, wanted) in [
         ("webhook", 410, none, "", Closed),
-        ("webhook", 400, none, "", Verdict::LATER),
+        ("webhook", 400, none, "", Unsendable),
         ("webhook", 404, none, "", Verdict::LATER),
         ("ntfy", 429, none, "{\"code\":42908,\"http\":429}", later(60)),
         ("ntfy", 429, none, "{\"code\":42901}", later(60)),
@@ -92,25 +92,19 @@ fn answers_that_mean_something_else_to_a_kind() {
         ("telegram", 403, none, "{\"ok\":false}", Closed),
         ("telegram", 403, none, "<html>proxy", Verdict::LATER),
         ("discord", 204, none, "", Delivered),
-        ("discord", 404, none, "", Closed),
+        ("discord", 404, none, "", Verdict::LATER),
         ("discord", 429, none, "{\"retry_after\":2.5}", Verdict::Later { after: Some(Duration::from_millis(2_500)) }),
-        ("slack", 404, none, "no_service", Closed),
-        ("slack", 403, none, "action_prohibited", Closed),
         ("slack", 403, none, "", Verdict::LATER),
-        ("slack", 400, none, "invalid_token", Closed),
         ("slack", 400, none, "invalid_payload", Unsendable),
         ("mattermost", 404, none, "", Verdict::LATER),
         ("rocketchat", 200, none, "{\"success\":true}", Delivered),
         ("rocketchat", 200, none, "{\"success\":false}", Unsendable),
         ("msteamsw", 202, none, "", Delivered),
-        ("msteamsw", 403, none, "", Closed),
-        ("googlechat", 404, none, "", Closed),
         ("po", 200, none, "{\"status\":1}", Delivered),
         ("po", 200, none, "{\"status\":0}", Verdict::LATER),
         ("po", 400, none, "{\"user\":\"invalid\",\"status\":0}", Closed),
         ("po", 400, none, "{\"message\":\"cannot be blank\",\"status\":0}", Unsendable),
         ("po", 429, &[("x-limit-app-reset", "1795219200")], "", later(60)),
-        ("pushbullet", 401, none, "", Closed),
         ("matrix", 401, none, "{\"errcode\":\"M_UNKNOWN_TOKEN\"}", Closed),
         ("matrix", 401, none, "", Verdict::LATER),
         ("matrix", 429, none, "{\"retry_after_ms\":4000}", later(4)),
@@ -136,14 +130,49 @@ fn answers_that_mean_something_else_to_a_kind() {
         ("alertmanager", 400, none, "", Verdict::LATER),
         ("pd", 202, none, "", Delivered),
         ("pd", 403, none, "", Verdict::LATER),
-        ("victorops", 404, none, "", Closed),
-        ("trello", 401, none, "", Closed),
+        ("rocketchat", 429, &[("x-ratelimit-reset", "1795219200000")], "", later(60)),
         ("github", 201, none, "", Delivered),
-        ("github", 404, none, "", Closed),
         ("github", 403, &[("retry-after", "7")], "", later(7)),
         ("github", 403, &[("x-ratelimit-reset", "1795219200")], "", later(60)),
     ] {
         assert_eq!(verdict(kind, status, headers, body), wanted, "{kind} {status} {body}");
+    }
+}
+
+#[test]
+fn only_an_answer_of_the_service_itself_that_lasts_closes_a_channel() {
+    let json = "{\"message\":\"Unknown Webhook\",\"code\":10015}";
+    let google = "{\"error\":{\"code\":404,\"message\":\"Space not found\",\"status\":\"NOT_FOUND\"}}";
+    let teams = "{\"error\":{\"code\":\"WorkflowNotFound\",\"message\":\"It is gone.\"}}";
+    let pushbullet = "{\"error\":{\"code\":\"invalid_access_token\",\"message\":\"Access token is missing or invalid.\"}}";
+    let github = "{\"message\":\"Not Found\",\"documentation_url\":\"https://docs.github.com/rest\"}";
+    let wall = "<!DOCTYPE html><html><title>Blocked</title></html>";
+    for (kind, status, body) in [
+        ("discord", 401, json),
+        ("discord", 403, json),
+        ("discord", 404, json),
+        ("googlechat", 403, google),
+        ("googlechat", 404, google),
+        ("msteamsw", 404, teams),
+        ("msteamsw", 410, teams),
+        ("slack", 404, "no_service"),
+        ("slack", 410, "channel_is_archived"),
+        ("slack", 403, "action_prohibited"),
+        ("pushbullet", 401, pushbullet),
+        ("pushbullet", 403, pushbullet),
+        ("github", 401, github),
+        ("github", 404, github),
+        ("github", 410, github),
+        ("trello", 401, "invalid key"),
+        ("trello", 404, "The requested resource was not found."),
+        ("victorops", 404, "{\"result\":\"failure\",\"message\":\"Unknown key\"}"),
+    ] {
+        let settings = example(kind);
+        let judged = |number, seconds, body| judged_after(&settings, number, seconds, &answer(status, &[], body)).verdict;
+        assert_eq!(judged(3, 3_600, body), Verdict::Closed, "{kind} {status} {body}");
+        for (number, seconds, body) in [(1, 0, body), (2, 3_600, body), (9, 3_599, body), (9, 86_400, wall), (9, 86_400, "")] {
+            assert_eq!(judged(number, seconds, body), Verdict::LATER, "{kind} {status} {number} {seconds} {body}");
+        }
     }
 }
 
@@ -232,16 +261,18 @@ fn answers_of_mail_servers_and_commands() {
         let judged = judged_after(&example("shell"), 3, 60, &Answer::Command { end, error: "no\ndisk".into() });
         assert_eq!((judged.verdict, judged.error.as_str()), (wanted, error), "{end:?}");
     }
-    // A refusal has to last, and a command gets three tries.
+    // A refusal has to last.
     let refused = Answer::Mail { code: 550, stage: Recipient, text: String::new() };
     for (number, seconds) in [(2, 3_600), (3, 3_599)] {
         assert_eq!(judged_after(&example("email"), number, seconds, &refused).verdict, Verdict::LATER);
     }
+    // How often what is refused is tried is no matter of its kind.
     let failed = Answer::Command { end: CommandEnd::Exit(1), error: String::new() };
-    assert_eq!(judged_after(&example("shell"), 2, 60, &failed).verdict, Verdict::LATER);
-    let refused = answer(422, &[], "");
-    assert_eq!(judged_after(&example("webhook"), 4, 60, &refused).verdict, Verdict::LATER);
-    assert_eq!(judged_after(&example("webhook"), 5, 60, &refused).verdict, Unsendable);
+    assert_eq!(judged_after(&example("shell"), 1, 0, &failed).verdict, Unsendable);
+    assert_eq!(judged_after(&example("webhook"), 1, 0, &answer(422, &[], "")).verdict, Unsendable);
+    for (status, may_have_arrived) in [(500, true), (502, true), (504, true), (503, false), (429, false), (404, false), (400, false)] {
+        assert_eq!(Response { status, ..Response::default() }.may_have_arrived(), may_have_arrived, "{status}");
+    }
     assert!(!has_plain_form(&example("webhook")) && has_plain_form(&example("ntfy")));
     let judged = judged_at(&example("ntfy"), 0, &Answer::Nothing("cannot connect to ntfy.sh: refused".into()));
     assert_eq!((judged.verdict, judged.error.as_str(), judged.status), (Verdict::LATER, "cannot connect to ntfy.sh: refused", 0));
@@ -257,4 +288,12 @@ fn an_error_is_short_and_repeats_no_secret() {
     let judged = judged_at(&webhook, 0, &answer(500, &[], "bad token s3cret"));
     assert_eq!(judged.error, "the answer was 500: bad token ***");
     assert_eq!(judged_at(&example("slack"), 0, &answer(200, &[], "ok")).error, "");
+    // The URL of a webhook may be all that it takes to send.
+    for (url, said) in [
+        ("http://h/v1/SECRETTOKEN?key=topsecret", "no http://h/v1/SECRETTOKEN?key=topsecret, nor /v1/SECRETTOKEN?key=topsecret"),
+        ("http://h/SECRETTOKEN/$NAME", "no /SECRETTOKEN/Nightly%20backup"),
+    ] {
+        let judged = judged_at(&example("webhook").with("down-url", url).unwrap(), 0, &answer(404, &[], said));
+        assert!(!judged.error.contains("SECRETTOKEN") && judged.error.contains("***"), "{}", judged.error);
+    }
 }

@@ -52,6 +52,7 @@ fn shown(steps: &[Step]) -> String {
                 environment.iter().for_each(|(name, value)| writeln!(out, "{name}={value}").unwrap());
                 writeln!(out, "{}", pretty(input)).unwrap();
             }
+            Step::Unsendable(reason) => writeln!(out, "unsendable: {reason}").unwrap(),
         }
     }
     out
@@ -182,15 +183,13 @@ fn names_of_strangers_break_nothing() {
                     Step::Command(shell) => {
                         assert!(!shell.command.contains('\0') && shell.environment.iter().all(|(_, value)| !value.contains('\0')));
                     }
+                    Step::Unsendable(reason) => panic!("{reason}"),
                     Step::Http(request) => {
                         // What is made to be JSON is JSON.
                         if matches!(request.body.first(), Some(b'{' | b'[')) {
                             serde_json::from_slice::<serde_json::Value>(&request.body).unwrap();
                         }
-                        let body = String::from_utf8(request.body).unwrap();
-                        if kind.class == Class::People {
-                            assert!(!body.contains("@everyone") && !body.contains("<!channel>") || !is_chat(kind.name), "{kind:?} {body}");
-                        }
+                        String::from_utf8(request.body).unwrap();
                     }
                 }
             }
@@ -198,9 +197,24 @@ fn names_of_strangers_break_nothing() {
     }
 }
 
-/// Whether a name could call somebody there.
-fn is_chat(kind: &str) -> bool {
-    ["slack", "mattermost", "rocketchat", "zulip"].contains(&kind)
+#[test]
+fn no_name_calls_anybody() {
+    for text in HOSTILE {
+        // From a block nobody is called.
+        let alert = Alert { output: None, ..of_check(named(text), down("2026-11-20T01:34:05Z", Cause::Fail)) };
+        for (kind, calls) in [
+            ("slack", &["<!channel>", "<@U1>"][..]),
+            ("mattermost", &["@everyone", "@all", "<!channel>", "<@U1>"]),
+            ("rocketchat", &["@everyone", "@all"]),
+            ("zulip", &[" @**all**", "\\n@**all**"]),
+        ] {
+            let Step::Http(request) = prepare(&example(kind), &alert, &attempt()).unwrap().remove(0) else { panic!() };
+            let body = percent_encoding::percent_decode(&request.body).decode_utf8().unwrap().replace('+', " ");
+            // A topic of Zulip is plain text.
+            let body = body.split_once("content=").map_or(body.as_str(), |(_, content)| content);
+            assert!(!calls.iter().any(|call| body.contains(call)), "{kind} {text}: {body}");
+        }
+    }
 }
 
 #[test]
@@ -274,4 +288,66 @@ fn the_incident_of_a_check_that_is_gone_is_closed() {
     let event: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!((&event["event_action"], &event["dedup_key"]), (&"resolve".into(), &unique_key.to_string().into()));
     assert!(prepare(&example("ntfy"), &alert, &attempt()).is_none());
+}
+
+#[test]
+fn a_webhook_that_comes_to_too_much_is_unsendable_and_says_why() {
+    let body = "$BODY".repeat(2_000);
+    let kind = ChannelKind::named("webhook").unwrap();
+    let url = "http://a/";
+    for (pairs, reason) in [
+        (
+            vec![("down-url", url), ("body", &*body)],
+            "down-body has more than 1048576 bytes with its placeholders filled in; use fewer of them",
+        ),
+        (vec![("down-url", "http://a/$JSON")], "down-url has more than 8192 bytes with its placeholders filled in; use fewer of them"),
+        (vec![("down-url", url), ("header.x", "$JSON")], "the header x has more than 8192 bytes with its placeholders filled in"),
+    ] {
+        let settings = ChannelSettings::parse(kind, pairs).unwrap();
+        let mut check = super::sample::backup();
+        check.last_ping = Some(super::sample::ping(crate::domain::ping::Kind::Fail, "2026-11-20T01:34:05Z", None, &vec![b'x'; 100_000]));
+        check.json = Some("j".repeat(60_000));
+        let alert = of_check(check, down("2026-11-20T01:34:05Z", Cause::Fail));
+        let steps = prepare(&settings, &alert, &attempt()).unwrap();
+        assert_eq!(steps, [Step::Unsendable(reason.into())]);
+        let judged =
+            crate::channel::judge(&settings, &alert, &attempt(), &steps[0], &crate::channel::Answer::Nothing(String::new()), attempt().at);
+        assert_eq!((judged.verdict, judged.error.as_str()), (crate::channel::Verdict::Unsendable, reason));
+    }
+}
+
+/// As the documentation of PagerTree and Spike.sh has it for the integration that the help names, and as a Healthchecks sends it.
+#[test]
+fn pagertree_and_spike_open_and_close_one_incident() {
+    let bodies = |kind: &str, integration: &str, name: &str| {
+        let (_, alert) = every_event().into_iter().find(|(own, _)| *own == name).unwrap();
+        let settings = example(kind).with("integration", integration).unwrap();
+        let body = |step: &Step| match step {
+            Step::Http(request) => serde_json::from_slice::<serde_json::Value>(&request.body).unwrap(),
+            step => panic!("{step:?}"),
+        };
+        prepare(&settings, &alert, &attempt()).unwrap().iter().map(body).collect::<Vec<_>>()
+    };
+    let open = &bodies("pagertree", "webhook", "down")[0];
+    assert_eq!((&open["event_type"], &open["Tags"]), (&"create".into(), &serde_json::json!(["prod", "db"])));
+    assert!(open["Title"] == "Nightly backup failed with exit status 3" && !open["Description"].as_str().unwrap().is_empty(), "{open}");
+    for end in ["up", "closed"] {
+        let close = &bodies("pagertree", "webhook", end)[0];
+        assert_eq!((&close["event_type"], &close["Id"]), (&"resolve".into(), &open["Id"]), "{end}");
+    }
+    let open = &bodies("spike", "webhook", "down")[0];
+    assert!(open.get("status").is_none() && open["title"].as_str().unwrap().starts_with("Nightly backup is down (Home, "), "{open}");
+    assert!(open["body"].as_str().unwrap().contains("exit status 3"), "{open}");
+    for end in ["up", "closed"] {
+        let close = &bodies("spike", "webhook", end)[0];
+        assert_eq!((&close["status"], &close["title"]), (&"resolve".into(), &open["title"]), "{end}");
+    }
+    // What is only tried is closed, under a name of its own.
+    let tried = bodies("spike", "webhook", "test");
+    assert!(
+        tried.len() == 2 && tried[0]["title"] == tried[1]["title"] && tried[1]["status"] == "resolve" && tried[0]["title"] != open["title"]
+    );
+    let types = |kind, key: &str| bodies(kind, "healthchecks", "test").iter().map(|body| body[key].clone()).collect::<Vec<_>>();
+    assert_eq!(types("pagertree", "event_type"), ["trigger", "resolve"]);
+    assert_eq!(types("spike", "status"), ["down", "up"]);
 }

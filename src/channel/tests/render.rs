@@ -143,6 +143,19 @@ fn nothing_of_a_name_works_in_a_dialect() {
     assert!(written.contains("\n`````\nx\n````\n# y\n`````"), "{written}");
     let written = text(&alert, &attempt(), Dialect::Mrkdwn, Show::ALL, Limit(9_000, Unit::Bytes));
     assert_eq!(written.matches("```").count(), 2, "{written}");
+    for dialect in [Dialect::Discord, Dialect::RocketChat] {
+        let written = text(&alert, &attempt(), dialect, Show::ALL, Limit(9_000, Unit::Bytes));
+        let (_, block) = written.split_once("The last lines it sent:\n```\n").unwrap();
+        let (block, after) = block.split_once("\n```").unwrap();
+        assert_eq!((block.replace('\u{2060}', "").as_str(), after.contains("```")), ("x\n````\n# y", false), "{written}");
+    }
+    // What is copied from a block is what was sent.
+    let alert = of_check(named("ssh root@host <!channel>"), down("2026-11-20T01:34:05Z", Cause::Fail));
+    for dialect in Dialect::ALL {
+        let written = text(&alert, &attempt(), dialect, Show::ALL, Limit(9_000, Unit::Bytes));
+        let (_, block) = written.split_once("The last lines it sent:").unwrap();
+        assert!(block.contains("ssh root@host"), "{dialect:?} {written}");
+    }
 }
 
 #[test]

@@ -42,6 +42,15 @@ pub(super) fn exit(status: u8) -> Cause {
     Cause::Exit(NonZeroU8::new(status).unwrap())
 }
 
+/// The ping key of the project.
+pub(super) const PING_KEY: &str = "z-CPuIu0ex210FaObYCzhL";
+
+/// A ping by mail.
+pub(super) fn mailed(message: &str, subject: &str, text: &str) -> PingFacts {
+    let mail = Some(crate::channel::alert::MailText { subject: subject.into(), text: text.into() });
+    PingFacts { scheme: Scheme::Email, mail, ..ping(Kind::Fail, "2026-11-20T01:34:05Z", None, message.as_bytes()) }
+}
+
 /// A backup at 03:30 that last ran the day before.
 pub(super) fn backup() -> CheckFacts {
     let settings = Settings {
@@ -66,6 +75,7 @@ pub(super) fn backup() -> CheckFacts {
         last_success: Some(moment("2026-11-19T01:31:00Z")),
         others_down: vec!["db-dump".into()],
         others: 3,
+        ping_keys: vec![crate::domain::project::PingKey::parse(PING_KEY).unwrap()],
         json: None,
     }
 }
@@ -79,12 +89,13 @@ pub(super) fn ping(kind: Kind, at: &str, exit: Option<u8>, body: &[u8]) -> PingF
         from: Some([192, 0, 2, 7].into()),
         took: Some(252 * MICROS),
         body: body.to_vec(),
+        mail: None,
     }
 }
 
 pub(super) fn brief(name: &str, since: &str, cause: Cause) -> Brief {
     let last_success = Some(moment("2026-11-19T01:31:00Z"));
-    Brief { name: name.into(), project: "Home".into(), since: moment(since), cause, last_success }
+    Brief { name: name.into(), project: "Home".into(), project_uuid: Some(Uuid::from_u128(9)), since: moment(since), cause, last_success }
 }
 
 /// The words for facts, a few hours after the backup should have run.
@@ -140,7 +151,7 @@ pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
         ("up", of_check(backup(), up(at, "2026-11-20T06:57:00Z", late, true))),
         ("still", told(Facts::Still(briefs()))),
         ("closed", of_check(backup(), closed)),
-        ("test", of_check(CheckFacts::example("Home"), News::Test { at: moment(at), up: false })),
+        ("test", of_check(CheckFacts::example("Home"), News::Test { at: moment(at), up: false, channel: "ops".into() })),
         ("notice", told(notice)),
         ("digest", told(Facts::Digest { down: briefs(), up: vec![brief("Sync", at, late)] })),
     ]

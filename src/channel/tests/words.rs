@@ -1,11 +1,22 @@
 //! The sentences, as somebody reads them at night.
 
-use super::sample::{attempt, backup, brief, down, exit, failed, flip, moment, of_check, ping, told, told_at, up};
-use crate::channel::alert::{Alert, Also, Facts, News};
+use proptest::prelude::*;
+
+use super::kinds::least;
+use super::sample::{PING_KEY, attempt, backup, brief, down, exit, failed, flip, mailed, moment, of_check, ping, told, told_at, up};
+use crate::channel::alert::{Alert, Also, Delay, Facts, News};
+use crate::channel::outgoing::Step;
 use crate::channel::render::{Dialect, Limit, Show, Unit, plainest, text};
+use crate::channel::{has_sender, prepare};
+use crate::domain::channel::ChannelKind;
+use std::sync::Arc;
+
+use crate::channel::alert::CheckFacts;
+use crate::domain::check::Settings;
 use crate::domain::flip::Cause;
 use crate::domain::ping::Kind;
 use crate::domain::status::Status;
+use crate::domain::text::Seconds;
 
 const LONG: Limit = Limit(100_000, Unit::Bytes);
 
@@ -92,6 +103,7 @@ fn every_cause_has_its_sentence() {
 fn what_else_is_known_of_a_change_is_said() {
     let at = "2026-11-20T01:45:00Z";
     let also = Also {
+        delay: Some(Delay::DayLimit),
         up_since: Some(moment("2026-11-20T01:40:00Z")),
         changes: Some((9, moment("2026-11-19T12:05:00Z"))),
         away: Some((moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"))),
@@ -102,11 +114,28 @@ fn what_else_is_known_of_a_change_is_said() {
         alert.lead.ends_with(
             "Before that it was up for 5 minutes. It changed 9 times since yesterday 14:05. \
              overdue took no pings from 01:10 until 07:42, so its ping may have been lost. \
-             It went down within the maintenance window updates."
+             It went down within the maintenance window “updates”. \
+             This message is late: the channel had sent as many messages as most-a-day allows."
         ),
         "{}",
         alert.lead
     );
+}
+
+#[test]
+fn what_is_not_known_any_more_is_not_said() {
+    // Its grace was another one when it went down.
+    let settings = Settings { grace: Seconds::parse(7_200).unwrap(), ..Settings::clone(&backup().settings) };
+    let check = CheckFacts { settings: Arc::new(settings), last_ping: None, ..backup() };
+    let alert = of_check(check, down("2026-11-20T01:45:00Z", Cause::Late));
+    assert_eq!(alert.lead, "It had until 03:45 to report (Europe/Riga). No success signal has come since yesterday 03:31.");
+    assert_eq!(alert.short, "DOWN: Nightly backup. Nothing by 03:45 (Europe/Riga).");
+    // Its last ping before that is kept no more. One without a ping has none.
+    assert!(!whole(&alert).contains("Last ping"));
+    let alert = of_check(CheckFacts { last_ping: None, n_pings: 0, ..backup() }, down("2026-11-20T01:45:00Z", Cause::Late));
+    assert!(whole(&alert).contains("Last ping: none"));
+    let alert = of_check(backup(), down("2026-11-19T06:25:00Z", Cause::Fail));
+    assert!(alert.lead.starts_with("It reported a failure yesterday at 08:25 (Europe/Riga)"), "{}", alert.lead);
 }
 
 #[test]
@@ -117,12 +146,25 @@ fn an_end_says_how_long_it_was() {
         "🟢 Nightly backup is up again\n\
          It was down for 5 h 12 min, from 03:45 until 08:57 (Europe/Riga). Reason: no success signal came in time."
     );
-    assert_eq!(
-        head(&of_check(backup(), up("2026-11-20T01:45:10Z", "2026-11-20T01:45:50Z", exit(1), false))),
-        "🟢 Nightly backup is up again\n\
-         It was down for 40 seconds, from 03:45:10 until 03:45:50 (Europe/Riga); this channel could not be reached earlier. Reason: it \
-         reported exit status 1."
-    );
+    for (delay, words) in [
+        (None, "this was not sent earlier"),
+        (Some(Delay::Unreachable), "this channel could not be reached earlier"),
+        (Some(Delay::Quiet), "it was in the quiet hours of this channel"),
+        (Some(Delay::DayLimit), "this channel had sent as many messages as most-a-day allows"),
+        (Some(Delay::Calm), "it changed so often that messages about it were held back"),
+    ] {
+        let news = match up("2026-11-20T01:45:10Z", "2026-11-20T01:45:50Z", exit(1), false) {
+            News::Up { flip, down, told, also } => News::Up { flip, down, told, also: Also { delay, ..also } },
+            news => news,
+        };
+        assert_eq!(
+            head(&of_check(backup(), news)),
+            format!(
+                "🟢 Nightly backup is up again\n\
+                 It was down for 40 seconds, from 03:45:10 until 03:45:50 (Europe/Riga); {words}. Reason: it reported exit status 1."
+            )
+        );
+    }
     let closed = News::Closed { at: moment(until), why: "it was deleted" };
     assert_eq!(
         head(&of_check(backup(), closed)),
@@ -137,41 +179,78 @@ fn several_checks_are_named_in_one_message() {
     let digest = told(Facts::Digest { down: briefs(2), up: briefs(1) });
     assert_eq!(
         whole(&digest),
-        "🔴 2 checks went down, 1 is up again\n\
+        "🔴 Home: 2 checks went down, 1 is up again\n\
          \n\
          Down:\n\
          • job 0 (no signal since yesterday 03:31)\n\
          • job 1 (no signal since yesterday 03:31)\n\
          \n\
          Up again:\n\
-         • job 0"
+         • job 0\n\
+         \n\
+         https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
-    assert_eq!(told(Facts::Digest { down: vec![], up: briefs(2) }).title, "2 checks are up again");
-    assert_eq!(told(Facts::Digest { down: briefs(1), up: vec![] }).title, "1 check went down");
+    assert_eq!(told(Facts::Digest { down: vec![], up: briefs(2) }).title, "Home: 2 checks are up again");
+    assert_eq!(told(Facts::Digest { down: briefs(1), up: vec![] }).title, "Home: 1 check went down");
     let (from, until) = (moment("2026-11-19T23:10:00Z"), moment("2026-11-20T05:42:00Z"));
     assert_eq!(
         whole(&told(Facts::Away { from, until, checks: briefs(2) })),
-        "⚠️ 2 checks may have missed their reports\n\
+        "⚠️ Home: 2 checks may have missed their reports\n\
          overdue could take no pings from 01:10 until 07:42 (Europe/Riga), 6 h 32 min in all. These checks fell due in that time and have not \
          reported since. Their pings may have been lost.\n\
          \n\
          Checks:\n\
          • job 0 (no signal since yesterday 03:31)\n\
-         • job 1 (no signal since yesterday 03:31)"
+         • job 1 (no signal since yesterday 03:31)\n\
+         \n\
+         https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
     let now = "2026-11-20T10:45:00Z";
     assert_eq!(
         head(&told_at(Facts::Still(briefs(1)), now)),
-        "🔴 job 0 is still down, for 9 hours, since 03:45\nReason: no success signal came in time."
+        "🔴 Home: job 0 is still down, for 9 hours, since 03:45\nReason: no success signal came in time."
     );
     assert_eq!(
         whole(&told_at(Facts::Still(briefs(2)), now)),
-        "🔴 2 checks are still down\n\nDown:\n• job 0 (for 9 hours, since 03:45)\n• job 1 (for 9 hours, since 03:45)"
+        "🔴 Home: 2 checks are still down\n\nDown:\n• job 0 (for 9 hours, since 03:45)\n• job 1 (for 9 hours, since 03:45)\n\n\
+         https://overdue.example.org/projects/00000000-0000-0000-0000-000000000009/checks/"
     );
     // As many as fit are named; the rest are counted.
     let many = told(Facts::Digest { down: briefs(1_000), up: vec![] });
     let cut = text(&many, &attempt(), Dialect::Plain, Show::ALL, Limit(500, Unit::Chars));
-    assert!(cut.starts_with("🔴 1000 checks went down\n") && cut.contains("• job 3 (") && cut.contains("\nand 99"), "{cut}");
+    assert!(cut.starts_with("🔴 Home: 1000 checks went down\n") && cut.contains("• job 3 (") && cut.contains("\nand 99"), "{cut}");
+}
+
+#[test]
+fn a_test_says_which_channel_it_is_of() {
+    let news = News::Test { at: moment("2026-11-20T06:57:00Z"), up: false, channel: "ops\nmail".into() };
+    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), news);
+    assert_eq!(
+        head(&alert),
+        "🔔 This is a test from overdue\nAlerts of the channel ops mail of project Home on overdue.example.org arrive here."
+    );
+    assert_eq!(alert.short, "TEST from overdue: channel ops mail of project Home on overdue.example.org.");
+}
+
+#[test]
+fn a_text_message_holds_what_its_alphabet_has() {
+    let sent = |name: &str| {
+        let mut check = backup();
+        let name = crate::domain::text::Name::parse(name).unwrap();
+        check.settings = crate::domain::check::Settings { name, ..(*check.settings).clone() }.into();
+        let alert = of_check(check, down("2026-11-20T01:45:00Z", Cause::Late));
+        let steps = prepare(&least(ChannelKind::named("sms").unwrap()), &alert, &attempt()).unwrap();
+        let [Step::Http(request)] = steps.as_slice() else { panic!() };
+        let body = String::from_utf8(request.body.clone()).unwrap();
+        let text = body.split('&').find_map(|pair| pair.strip_prefix("Body=")).unwrap();
+        percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned()
+    };
+    // A backtick is not in GSM-7, so that one would make it three times as many segments.
+    assert!(sent("run `date`").starts_with("DOWN: run 'date'."), "{}", sent("run `date`"));
+    // Brackets count twice there: 100 of them and the rest are within two segments.
+    assert!(sent(&"[".repeat(100)).contains(&"[".repeat(100)));
+    let wide = sent(&"ž".repeat(100));
+    assert!(wide.encode_utf16().count() <= 134, "{wide}");
 }
 
 #[test]
@@ -197,6 +276,67 @@ fn nobody_reads_what_would_let_him_ping() {
     for (_, alert) in super::sample::every_event() {
         assert!(!format!("{}{}", whole(&alert), alert.short).contains("6f3a0f6e"));
     }
+}
+
+/// What a mail server puts into a mail to the address of a check, and what people quote.
+fn mail_to(address: &str, body: &str) -> String {
+    format!(
+        "Received: from nas by hc.test with ESMTP\r\n\tfor <{address}>; Fri, 20 Nov 2026 01:34:05 +0000\r\nDelivered-To: {address}\r\n\
+         X-Original-To: {address}\r\nFrom: nas@example.org\r\nTo: {address}\r\nSubject: Backup\r\nContent-Type: text/plain\r\n\r\n{body}\r\n"
+    )
+}
+
+proptest! {
+    /// Of a check that is pinged by mail, by HTTP, or whose job prints its own address.
+    #[test]
+    fn no_message_holds_an_address_that_pings(
+        place in 0_usize..4, by_mail: bool, before in "[ -~]{0,30}", after in "[ -~]{0,30}", noise in 0_usize..12_000,
+    ) {
+        let uuid = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+        let pings = [
+            format!("{uuid}@hc.test"),
+            format!("{}@hc.test", uuid.to_uppercase()),
+            format!("{PING_KEY}+nightly-backup@hc.test"),
+            format!("https://hc.test/ping/{PING_KEY}/nightly-backup"),
+        ];
+        let address = &pings[place];
+        let quoted = format!("{before} {address} {after}\n{}", "x".repeat(noise));
+        let mut check = backup();
+        check.last_ping = Some(if by_mail {
+            mailed(&mail_to(address, &quoted), &format!("Re: {address}"), &quoted)
+        } else {
+            ping(Kind::Fail, "2026-11-20T01:34:05Z", None, quoted.as_bytes())
+        });
+        let alert = of_check(check, down("2026-11-20T01:34:05Z", Cause::Fail));
+        for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind) && kind.name != "shell") {
+            for step in prepare(&least(kind), &alert, &attempt()).unwrap() {
+                let sent = match step {
+                    Step::Http(request) => format!("{} {}", request.url, String::from_utf8(request.body).unwrap()),
+                    Step::Mail(mail) => {
+                        format!("{} {} {} {}", mail.subject, mail.text, mail.html, String::from_utf8_lossy(&mail.attached.unwrap_or_default()))
+                    }
+                    step => panic!("{step:?}"),
+                };
+                let plain = percent_encoding::percent_decode_str(&sent).decode_utf8_lossy().to_ascii_lowercase().replace('\\', "");
+                prop_assert!(!plain.contains("6f3a0f6e-0c9b-4f0e") && !plain.contains(&PING_KEY.to_ascii_lowercase()), "{kind:?} {plain}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mail_is_shown_by_its_subject_and_its_text() {
+    let mut check = backup();
+    check.last_ping = Some(mailed(&mail_to("x@hc.test", "YmFja3VwIGZhaWxlZA=="), "Backup: žluť", "backup failed"));
+    let alert = of_check(check, down("2026-11-20T01:34:05Z", Cause::Fail));
+    let shown = whole(&alert);
+    assert!(shown.contains("\nSubject: Backup: žluť\n") && shown.contains("The last lines of its mail:\nbackup failed"), "{shown}");
+    assert!(!shown.contains("Delivered-To") && !shown.contains("YmFja3Vw"), "{shown}");
+    // What goes with a mail has no header but those that say how to read it.
+    let steps = prepare(&least(ChannelKind::named("email").unwrap()), &alert, &attempt()).unwrap();
+    let [Step::Mail(mail)] = steps.as_slice() else { panic!() };
+    let attached = String::from_utf8(mail.attached.clone().unwrap()).unwrap();
+    assert_eq!(attached, "From: nas@example.org\r\nSubject: Backup\r\nContent-Type: text/plain\r\n\r\nYmFja3VwIGZhaWxlZA==\r\n");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl ApiArgs {
             logs,
         };
         let (proxy, ca_file) = (self.outbound_proxy.clone().unwrap_or_default(), self.ca_file.clone());
-        let config = OutboundConfig { proxy, ca_file, ..OutboundConfig::default() };
+        let config = OutboundConfig { proxy, ca_file, with_pins: false, ..OutboundConfig::default() };
         let outbound = Outbound::new(config, &Clock::System, Random::System).map_err(Failure::usage)?;
         let mut is_told = false;
         let mut tell = |done: u64, total: u64| {

@@ -9,8 +9,10 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use super::super::Failure;
+use super::super::data::as_owner;
 use crate::admin::import::ImportRequest;
 use crate::admin::{Reply, Request, Session};
+use crate::clock::Clock;
 use crate::domain::adopted::ForeignSecret;
 use crate::domain::ids::CheckId;
 use crate::domain::imported::{Imported, ImportedFlip, ImportedPing};
@@ -20,7 +22,7 @@ use crate::domain::staged::{StagedCounts, StagedFlip, StagedPing};
 use crate::engine::apply::{MOST_BODY_BYTES, MOST_ENTRIES};
 use crate::engine::command::stage::Lost;
 use crate::import::staged::{self, StagedFlipRow, StagedPingRow, StagedRow};
-use crate::import::{Entry, numbering};
+use crate::import::{Entry, flip_order, numbering};
 use crate::random::Random;
 
 /// About how many bytes of pings are held until they are sent, to be sorted: see [limits](crate::docs::limits).
@@ -49,7 +51,7 @@ pub(super) struct Handover {
     /// In order.
     next_flips: Vec<StagedFlipRow>,
     /// With their numbers in the source, to be sorted: those of a check go in order.
-    flips: Vec<(CheckId, Moment, i64, ImportedFlip)>,
+    flips: Vec<(CheckId, i64, ImportedFlip)>,
     counts: StagedCounts,
     /// Why nothing more is handed over.
     failure: Option<Failure>,
@@ -71,6 +73,7 @@ pub(super) struct Ending {
 
 /// Finds whoever holds the database of this directory; makes one if there is none.
 pub(super) fn open(directory: &Path) -> Result<(Runtime, Session), Failure> {
+    let _owner = as_owner(directory)?;
     let runtime = runtime()?;
     let session = runtime.block_on(Session::open(directory, true)).map_err(Failure::other)?;
     Ok((runtime, session))
@@ -78,6 +81,7 @@ pub(super) fn open(directory: &Path) -> Result<(Runtime, Session), Failure> {
 
 /// Finds the server that runs on this directory; `None`: none does.
 pub(super) fn server(directory: &Path) -> Result<Option<(Runtime, Session)>, Failure> {
+    let _owner = as_owner(directory)?;
     let runtime = runtime()?;
     let session = runtime.block_on(Session::with_server(directory)).map_err(Failure::other)?;
     Ok(session.map(|session| (runtime, session)))
@@ -118,7 +122,7 @@ impl Handover {
             Entry::Ping(ping) => self.ping(ping),
             Entry::NextFlip(flip) => self.next_flip(flip),
             Entry::Flip(flip, number) => {
-                let place = self.checks.get(&flip.check).map(|check| (*check, flip.flip.at, number, flip));
+                let place = self.checks.get(&flip.check).map(|check| (*check, number, flip));
                 self.flips.extend(place);
                 Ok(())
             }
@@ -189,7 +193,7 @@ impl Handover {
 
     fn send_flips(&mut self) -> Result<(), Failure> {
         let mut flips = std::mem::take(&mut self.flips);
-        flips.sort_unstable_by_key(|(check, at, number, _)| (*check, *at, *number));
+        flip_order::sort(&mut flips, Clock::System.now());
         self.counts.flips += flips.len() as u64;
         let import = self.import;
         for flips in flips.chunks(MOST_ENTRIES) {

@@ -72,10 +72,16 @@ fn the_file_of_settings_has_every_flag_of_the_server() {
         "# Settings of overdue as a service: every flag of `overdue serve`, each with its default. Remove the # in front\n\
          # of a variable to set it, then: systemctl restart overdue\n\
          #\n\
-         # With overdue.socket the address is the one that stands there (systemctl edit overdue.socket); what OVERDUE_LISTEN\n\
-         # names besides is listened on too.\n\
+         # To listen on another address, change overdue.socket, not OVERDUE_LISTEN. For port 8000 of all addresses:\n\
+         #     systemctl edit overdue.socket            # and write these three lines:\n\
+         #         [Socket]\n\
+         #         ListenStream=\n\
+         #         ListenStream=8000\n\
+         #     systemctl restart overdue.socket         # which restarts the service, too\n\
+         # and set OVERDUE_BASE_URL below to what others reach, such as http://192.168.1.5:8000. What OVERDUE_LISTEN names\n\
+         # is listened on besides; to use it alone, first: systemctl disable --now overdue.socket\n\
          #\n\
-         # The data lies in /var/lib/overdue. The other commands want to be told: overdue project list --data /var/lib/overdue\n",
+         # The data lies in /var/lib/overdue: sudo -u overdue overdue project list --data /var/lib/overdue\n",
     );
     let mut groups: BTreeMap<&str, Vec<&clap::Arg>> = BTreeMap::new();
     for flag in server.get_arguments().filter(|flag| flag.get_env().is_some() && flag.get_id() != "data") {

@@ -9,7 +9,7 @@ use crate::domain::project::ChannelName;
 use crate::domain::wanted::{ObjectName, WantedChannel};
 
 /// Keys that every channel of a file has beside those of its kind.
-const OWN: [&str; 3] = ["kind", "uuid", "name"];
+const OWN: [&str; 4] = ["kind", "uuid", "name", "incomplete"];
 
 impl Reader {
     pub(super) fn channel(&mut self, key: &str, node: &Node, path: Vec<String>) -> Option<WantedChannel> {
@@ -39,7 +39,11 @@ impl Reader {
         if self.problems.len() > before {
             return None;
         }
-        match ChannelSettings::parse(named, pairs) {
+        let parsed = match self.flag(&object, "incomplete") {
+            Some(true) => ChannelSettings::stored(named, pairs),
+            _ => ChannelSettings::unchecked(named, pairs),
+        };
+        match parsed {
             Ok(settings) => Some(WantedChannel { id, uuid, name, settings }),
             Err(error) => {
                 let reason = error.to_string();

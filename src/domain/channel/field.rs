@@ -15,6 +15,8 @@ pub struct Field {
     pub need: Need,
     /// What it is for: half a sentence for people.
     pub help: &'static str,
+    /// What a new value has to look like beyond its form; the error says what is wrong and what to do.
+    shape: fn(&str) -> Result<(), &'static str>,
 }
 
 /// What values a field takes.
@@ -82,7 +84,12 @@ pub enum Need {
 
 impl Field {
     pub(super) const fn new(key: &'static str, form: Form, need: Need, help: &'static str) -> Self {
-        Self { key, form, need, help }
+        Self { key, form, need, help, shape: |_| Ok(()) }
+    }
+
+    /// The same field for new values of this shape alone. Stored values stay.
+    pub(super) const fn shaped(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
+        Self { shape, ..self }
     }
 
     /// One that must be given.
@@ -155,6 +162,11 @@ impl Field {
     /// The one spelling of a key that belongs to the field.
     pub(super) fn spelling(&self, key: &str) -> Box<str> {
         if matches!(self.form, Form::Header) { key.to_ascii_lowercase().into() } else { key.into() }
+    }
+
+    /// Refuses a new value that its service cannot have given; the error is as that of [`check`](Self::check).
+    pub(super) fn check_shape(&self, key: &str, value: &str) -> Result<(), String> {
+        (self.shape)(value).map_err(|problem| format!("{key} {problem}"))
     }
 
     /// Whether an empty value is the same as none.

@@ -1,8 +1,13 @@
 //! What a channel is set to: keys and values that the table of its kind took, once, when they came in.
 
+mod advice;
+mod error;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+pub use error::SettingsError;
 
 use super::value;
 use super::{ChannelKind, Class, Common, Field, Form, Need};
@@ -37,9 +42,23 @@ impl ChannelSettings {
     /// Settings of a new channel, from keys and values as somebody gave them.
     ///
     /// # Errors
-    /// For a key that the kind does not have or that comes twice, a missing one, a value that could not be sent, and [`MASK`] in
-    /// place of a secret, since none is stored yet.
+    /// For a key that the kind does not have or that comes twice, a missing one, a value that could not be sent or that its service
+    /// cannot have given, and [`MASK`] in place of a secret, since none is stored yet.
     pub fn parse<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
+    where
+        K: AsRef<str>,
+        V: Into<Box<str>>,
+    {
+        let settings = Self::unchecked(kind, pairs)?;
+        settings.check_shapes(None)?;
+        Ok(settings)
+    }
+
+    /// The same whatever the values look like: for what was made elsewhere, and for files, which may say what is stored.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse) but for values that their service cannot have given.
+    pub fn unchecked<K, V>(kind: &'static ChannelKind, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, SettingsError>
     where
         K: AsRef<str>,
         V: Into<Box<str>>,
@@ -58,6 +77,7 @@ impl ChannelSettings {
         V: Into<Box<str>>,
     {
         let settings = Self::read(self.kind, pairs)?.unmasked(Some(self))?;
+        settings.check_shapes(Some(self))?;
         // What was made before more was asked may be saved again.
         if settings == *self { Ok(settings) } else { settings.whole() }
     }
@@ -158,6 +178,11 @@ impl ChannelSettings {
     pub fn lacks(&self) -> Option<String> {
         let is_needed = |field: &&Field| matches!(field.need, Need::Required | Need::ToDeliver);
         self.kind.fields.iter().filter(is_needed).find(|field| !self.has(field)).map(missing)
+    }
+
+    /// True if a channel could be made with these settings today.
+    pub fn is_complete(&self) -> bool {
+        self.lacks().is_none() && Self::read(self.kind, self.pairs()).is_ok()
     }
 
     /// These settings, unless something is missing to deliver anything.
@@ -264,11 +289,6 @@ impl ChannelSettings {
         of_class && self.common.sends(event) && !(self.kind.off)(self, event)
     }
 
-    /// The channels that a group stands for, by name or UUID; of every other kind none.
-    pub fn members(&self) -> impl Iterator<Item = &str> {
-        self.value("channels").filter(|_| self.kind.class == Class::Group).into_iter().flat_map(value::items)
-    }
-
     /// The keys of secrets that lie in files, with the paths of the files.
     pub fn secret_files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.pairs().filter_map(|(key, path)| match self.kind.field(key) {
@@ -286,9 +306,38 @@ impl ChannelSettings {
         Self::read(self.kind, others.chain([(key, value)]))
     }
 
+    /// These settings with another list for one key; without the key if the list is empty.
+    pub(super) fn with_list(&self, key: &str, items: &[String]) -> Self {
+        let mut settings = self.clone();
+        match items {
+            [] => settings.values.remove(key),
+            items => settings.values.insert(key.into(), items.join(",").into()),
+        };
+        settings
+    }
+
+    /// The error for settings of this kind.
+    pub(super) fn refused(&self, problem: String) -> SettingsError {
+        SettingsError { kind: self.kind, problem }
+    }
+
     /// The URLs that requests go to.
     pub fn urls(&self) -> impl Iterator<Item = &str> {
         self.pairs().filter(|(key, _)| matches!(self.kind.field(key), Some((field, false)) if field.is_url())).map(|(_, url)| url)
+    }
+
+    /// The first setting that says where alerts go, as lists show it: of a URL its origin alone, since the rest may be all that it takes to
+    /// send. Those who may not change the channel see nothing else but mail addresses and phone numbers: a topic or a command may hold a
+    /// secret.
+    pub fn destination(&self, may_write: bool) -> Option<Cow<'_, str>> {
+        self.kind.fields.iter().find_map(|field| {
+            let value = self.values.get(field.key)?;
+            let is_open = may_write && !field.is_secret() || matches!(field.form, Form::MailAddresses(_) | Form::Phone);
+            match field.is_url() {
+                true => value::origin(value).map(Cow::Owned),
+                false => is_open.then_some(Cow::Borrowed(&**value)),
+            }
+        })
     }
 
     /// The values that must be shown to nobody.
@@ -379,31 +428,3 @@ impl fmt::Debug for ChannelSettings {
         write!(f, "ChannelSettings({}, ..)", self.kind.name)
     }
 }
-
-/// Why settings were refused and what to do. Values are not repeated, since they may be secrets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SettingsError {
-    kind: &'static ChannelKind,
-    problem: String,
-}
-
-impl SettingsError {
-    /// The field that it is about, if it is about one: such a sentence begins with the key.
-    pub fn field(&self) -> Option<&'static Field> {
-        let key = self.problem.split(' ').next()?.trim_matches('"');
-        self.kind.field(key).map(|(field, _)| field)
-    }
-
-    /// The same without the kind.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "settings of kind {}: {}", self.kind.name, self.problem)
-    }
-}
-
-impl std::error::Error for SettingsError {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::command::{Outcome, Refusal};
-use super::super::state::Change;
+use super::super::state::{Change, Unnotified};
 use super::delivery::delivery;
 use super::{Applied, WorkingState};
 use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Event, GoneCheck, Held, OutboxRow, Telling};
@@ -14,7 +14,6 @@ use crate::domain::moment::Moment;
 use crate::domain::outcomes::RunOutcome;
 use crate::domain::project::Channel;
 use crate::domain::status::Status;
-use crate::domain::text::Failures;
 
 /// Rows that wait for one channel about one check: see [limits](crate::docs::limits).
 const MOST_OF_A_PAIR: usize = 8;
@@ -26,24 +25,21 @@ const AT_ONCE_SECS: i64 = 2 * 60;
 pub(super) const DISABLED: &str = "the channel is disabled";
 const ON_TRIAL: &str = "its project is on trial";
 const TOO_MANY: &str = "too much waits to be sent";
+const OVER: &str = "it was over before it was sent, and too much waits";
 const OVERTAKEN: &str = "too many changes of this check wait for this channel";
 pub(super) const CHECK_GONE: &str = "the check was deleted";
 
 impl WorkingState {
     /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
-    /// `previous`: the flip before it. `is_over`: the same command has changed the status again.
-    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, is_over: bool, now: Moment) {
+    /// `previous`: the flip before it.
+    pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
+            self.audience_notes.forget(check);
             let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
-            let held = if let Some(at) = away.and_then(|away| chance(check, away, now)) {
-                Some(Telling::Due { at: at.max(now), held: Held::Away })
-            } else if is_over && check.settings.after != Failures::ONE {
-                Some(Telling::Due { at: now, held: Held::Failures })
-            } else if is_over {
-                None
-            } else {
-                self.held_back(check, None, now)
+            let held = match away.and_then(|away| chance(check, away, now)) {
+                Some(at) => Some(Telling::Due { at: at.max(now), held: Held::Away }),
+                None => self.held_back(check, None, now),
             };
             return self.tell_unless(held, check, flip.at, now);
         }
@@ -57,10 +53,12 @@ impl WorkingState {
             }
             Telling::Quiet => {}
         }
+        self.audience_notes.forget(check);
     }
 
-    /// Decides again whether the downtime is told, if that is due by now.
-    pub(super) fn tell_if_due(&mut self, check: &mut Check, now: Moment) {
+    /// Decides again whether the downtime is told, if that is due by now. `windows_may_differ`: since the last decision the settings of
+    /// the check or the windows of its project may have changed; otherwise an open window is known to be open still.
+    pub(super) fn tell_if_due(&mut self, check: &mut Check, windows_may_differ: bool, now: Moment) {
         let Telling::Due { at, held } = check.state.telling else { return };
         if check.state.status != Status::Down {
             // It was put aside.
@@ -81,7 +79,7 @@ impl WorkingState {
             }
             Held::Away => false,
             // It was removed, or the check has other tags.
-            Held::Window => self.held_by_window(check, now).is_none(),
+            Held::Window => windows_may_differ && self.held_by_window(check, now).is_none(),
             Held::Trial => !self.is_held(check),
             Held::Parent => check.settings.parents.ids().is_empty(),
             Held::Behind(parent) => !check.settings.parents.ids().contains(&parent),
@@ -98,12 +96,17 @@ impl WorkingState {
     }
 
     /// What holds back that a check is down, which was held back before for the given reason; `None`: nothing does.
-    fn held_back(&self, check: &Check, before: Option<Held>, now: Moment) -> Option<Telling> {
+    fn held_back(&mut self, check: &Check, before: Option<Held>, now: Moment) -> Option<Telling> {
         if self.is_held(check) {
             return Some(Telling::Due { at: now.plus_secs(Held::LOOK_SECS), held: Held::Trial });
         }
-        let held = Self::too_few_failures(check, now).or_else(|| self.held_by_window(check, now));
-        held.or_else(|| self.held_by_parents(check, before, now))
+        if let Some(held) = Self::too_few_failures(check, now) {
+            return Some(held);
+        }
+        if let Some(held) = self.held_by_window(check, now) {
+            return Some(held);
+        }
+        self.held_by_parents(check, before, now)
     }
 
     /// Whether the project of a check is on trial.
@@ -115,8 +118,9 @@ impl WorkingState {
     fn tell_unless(&mut self, held: Option<Telling>, check: &mut Check, at: Moment, now: Moment) {
         let is_full = self.state.outbox.is_full_for(check.project);
         check.state.telling = held.unwrap_or(if is_full { Telling::Unheard } else { Telling::Told });
-        if held.is_none() {
-            self.queue_all(check, Event::Down, at, now);
+        if held.is_none() && !self.queue_all(check, Event::Down, at, now) {
+            check.state.telling = Telling::Unheard;
+            self.note_unnotified(check, at, now);
         }
     }
 
@@ -136,14 +140,31 @@ impl WorkingState {
         all.filter_map(|away| away.until(now)).find(|away| away.touches(expected, deadline))
     }
 
-    /// Has all channels of a check told of an event at that moment, as its newest flip.
-    pub(super) fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) {
+    /// Logs that an alert about a downtime reaches no channel, and why.
+    fn note_unnotified(&mut self, check: &Check, at: Moment, now: Moment) {
+        let Some(unnotified) = self.state.unnotified(check) else { return };
+        self.effects.unnotified.push((check.id, unnotified));
+        // There is a delivery for each channel that is disabled.
+        if unnotified != Unnotified::Disabled {
+            let row = self.row(ChannelId(0), check, Event::Down, at, now);
+            self.log_delivery(&row, DeliveryOutcome::Skipped, &format!("nobody is notified: {}", unnotified.text()), now);
+        }
+    }
+
+    /// Has all channels of a check told of an event at that moment, as its newest flip. True if one of them is not disabled.
+    pub(super) fn queue_all(&mut self, check: &Check, event: Event, at: Moment, now: Moment) -> bool {
         let is_silent = check.state.outcomes.newest_first().next() == Some(RunOutcome::Missed);
         let away = event == Event::Down && is_silent && self.was_away(check, at, now).is_some();
-        for channel in self.state.audience(check, event).into_values() {
+        let audience = self.state.audience(check, event);
+        let is_reached = audience.values().any(|channel| channel.health.disabled.is_none());
+        for channel in audience.into_values() {
+            if event != Event::Down && self.audience_notes.is_unnotified(check, channel.id) {
+                continue;
+            }
             let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
             self.queue(&channel, row, now);
         }
+        is_reached
     }
 
     /// A row about no check: its text lists what is down when it is sent.
@@ -186,13 +207,24 @@ impl WorkingState {
 
     pub(super) fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
         if channel.health.disabled.is_some() {
+            self.note_skipped(&row);
             return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
         }
         if self.state.project(channel.project).is_some_and(|project_state| project_state.project.is_held()) {
             return self.log_delivery(&row, DeliveryOutcome::Skipped, ON_TRIAL, now);
         }
         if self.state.outbox.is_full_for(channel.project) {
-            return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now);
+            let newest = self.state.outbox.of_pair(channel.id, row.check).last().filter(|newest| newest.event == Event::Down).cloned();
+            match newest.filter(|_| matches!(row.event, Event::Up | Event::Closed)) {
+                // Nobody was notified of the downtime, and now it is over. This makes room.
+                Some(down) if down.attempts == 0 && !down.may_have_arrived() => {
+                    self.finish(&down, DeliveryOutcome::Superseded, OVER, now);
+                    return self.log_delivery(&row, DeliveryOutcome::Superseded, OVER, now);
+                }
+                // The end of what may have arrived needs no free place: there is at most one such row for each that waits.
+                Some(_) => {}
+                None => return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now),
+            }
         }
         let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, row.check).cloned().collect();
         if waiting.len() >= MOST_OF_A_PAIR {
@@ -203,21 +235,6 @@ impl WorkingState {
             }
         }
         self.change(Change::Queued(Arc::new(row)));
-    }
-
-    /// Those who keep incidents open and were told that a check is down, which is about to be stored with other channels, are told that it
-    /// is over for them.
-    pub(super) fn close_unassigned(&mut self, check: &Check, now: Moment) {
-        let is_same = |old: &&Check| old.state.last_flip == check.state.last_flip && old.state.telling.is_told();
-        let Some(old) = self.state.check(check.id).filter(is_same).filter(|old| old.settings.channels != check.settings.channels) else {
-            return;
-        };
-        let left = self.state.audience(check, Event::Closed);
-        let gone: Vec<_> = self.state.audience(old, Event::Closed).into_iter().filter(|(id, _)| !left.contains_key(id)).collect();
-        for (id, channel) in gone {
-            let row = self.row(id, check, Event::Closed, now, now);
-            self.queue(&channel, row, now);
-        }
     }
 
     /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it
@@ -234,10 +251,14 @@ impl WorkingState {
         if check.state.telling.is_told() {
             let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
             for channel in self.state.audience(check, Event::Closed).into_values() {
+                if self.audience_notes.is_unnotified(check, channel.id) {
+                    continue;
+                }
                 let row = OutboxRow { gone: Some(Box::new(gone.clone())), ..self.row(channel.id, check, Event::Closed, now, now) };
                 self.queue(&channel, row, now);
             }
         }
+        self.audience_notes.forget(check);
     }
 
     pub(super) fn finish(&mut self, row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) {
@@ -246,6 +267,7 @@ impl WorkingState {
     }
 
     pub(super) fn log_delivery(&mut self, row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) {
+        self.effects.alert_rows += 1;
         self.effects.deliveries.push(delivery(row, outcome, reason, now));
     }
 
@@ -276,3 +298,6 @@ fn chance(check: &Check, away: Away, now: Moment) -> Option<Moment> {
     let chance = expected.filter(|_| from <= away.to).map(|expected| expected.plus_secs(check.settings.grace.get()));
     Some(chance.filter(|chance| *chance < end).unwrap_or(away.to.plus_secs(AT_ONCE_SECS)))
 }
+
+#[cfg(test)]
+mod tests;

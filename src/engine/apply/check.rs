@@ -14,6 +14,9 @@ use crate::domain::moment::Moment;
 use crate::domain::parents::Parents;
 use crate::domain::text::Failures;
 
+/// Children of a check that are looked at before it changes. What is due of the others is noticed within a tick.
+const MOST_NOTICED: usize = 512;
+
 impl WorkingState {
     pub(super) fn create_check(&mut self, request: CreateCheck, now: Moment) -> Applied {
         let CreateCheck { project, mut edit, mut unique, names } = request;
@@ -44,7 +47,9 @@ impl WorkingState {
     }
 
     /// Gives a check other settings.
-    pub(super) fn give_settings(&mut self, mut check: Check, settings: Settings, now: Moment) -> Check {
+    pub(super) fn give_settings(&mut self, check: Check, settings: Settings, now: Moment) -> Check {
+        self.notice(check.id, now);
+        let mut check = self.existing(check.id).unwrap_or(check);
         let mut flips = Vec::new();
         check.state.edit(&check.settings, &settings, now, &mut flips);
         check.settings = Arc::new(settings);
@@ -64,33 +69,79 @@ impl WorkingState {
 
     /// Pause or resume: `turn` changes the state, or returns `false` when the check is not paused.
     fn transition(&mut self, id: CheckId, now: Moment, turn: impl FnOnce(&mut CheckState, &Settings, &mut Vec<Flip>) -> bool) -> Applied {
+        // Also when refused: a deadline that has passed is a fact.
+        self.notice(id, now);
         let mut check = self.existing(id)?;
         let mut flips = Vec::new();
-        let turned = turn(&mut check.state, &check.settings, &mut flips);
-        // Also when refused: a deadline that has passed is a fact.
-        let check = if turned || !flips.is_empty() { self.put_check(check, &flips, now) } else { check };
-        if turned { Ok(Outcome::Check(Box::new(check))) } else { Err(Refusal::NotPaused) }
+        if !turn(&mut check.state, &check.settings, &mut flips) {
+            return Err(Refusal::NotPaused);
+        }
+        Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
     }
 
     pub(super) fn delete_check(&mut self, id: CheckId, now: Moment) -> Applied {
-        let mut check = self.existing(id)?;
-        check.state.settle(&check.settings, now, &mut Vec::new());
+        self.notice(id, now);
+        self.notice_children(id, now, now);
+        let check = self.existing(id)?;
         self.untell(&check, now);
         self.change(Change::CheckGone(id));
         self.release_children(check.project, id, now);
         Ok(Outcome::Check(Box::new(check)))
     }
 
+    /// Ends when the rows that alerts take are enough for a batch: the rest of the checks is still due.
     pub(super) fn expire(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
+        let before = self.effects.alert_rows;
         for id in ids {
-            let Ok(mut check) = self.existing(*id) else { continue };
-            let mut flips = Vec::new();
-            check.state.settle(&check.settings, now, &mut flips);
-            if !flips.is_empty() || check.state.is_due_to_tell(now) {
-                self.put_check(check, &flips, now);
+            if self.effects.alert_rows - before >= self.most_alert_rows {
+                break;
             }
+            self.expire_one(*id, now);
         }
         Outcome::Done
+    }
+
+    fn expire_one(&mut self, id: CheckId, now: Moment) {
+        let Ok(mut check) = self.existing(id) else { return };
+        let mut flips = Vec::new();
+        check.state.settle(&check.settings, now, &mut flips);
+        if !flips.is_empty() || check.state.is_due_to_tell(now) {
+            self.put_check(check, &flips, now);
+        }
+    }
+
+    /// Does for a check what `Expire` does, if something of it is due: its deadline, or the decision whether a downtime is told. Every
+    /// command that concerns a check begins with this, so that the same channels are notified whichever command comes first. What is due
+    /// of its parents comes before, in the order in which it fell due.
+    pub(super) fn notice(&mut self, id: CheckId, now: Moment) {
+        let due = |id: CheckId| {
+            let check = self.state.check(id)?;
+            let at = check.state.next_look(&check.settings).filter(|at| *at <= now)?;
+            Some((at, id))
+        };
+        let Some(own) = due(id) else { return };
+        let mut all = BTreeSet::from([own]);
+        let mut next = vec![id];
+        for _ in 0..Parents::MOST_LEVELS {
+            let above = std::mem::take(&mut next).into_iter().filter_map(|id| self.state.check(id));
+            next = above.flat_map(|check| check.settings.parents.ids()).copied().collect();
+            all.extend(next.iter().filter_map(|id| due(*id)));
+        }
+        all.into_iter().for_each(|(_, id)| self.expire_one(id, now));
+    }
+
+    /// Does the same for the checks that depend on one that is about to change, as far as it fell due by `until`.
+    pub(super) fn notice_children(&mut self, parent: CheckId, until: Moment, now: Moment) {
+        let Some(project) = self.state.check(parent).and_then(|check| self.state.project(check.project)) else { return };
+        let (mut due, mut next, mut seen) = (BTreeSet::new(), vec![parent], 0);
+        while let Some(parent) = next.pop() {
+            for child in project.children_of(parent).filter_map(|id| self.state.check(id)).take(MOST_NOTICED - seen) {
+                due.extend(child.state.next_look(&child.settings).filter(|at| *at <= until.min(now)).map(|at| (at, child.id)));
+                next.push(child.id);
+                seen += 1;
+            }
+        }
+        due.into_iter().for_each(|(_, id)| self.expire_one(id, now));
     }
 
     pub(super) fn set_alerting(&mut self, id: CheckId, after: Option<Failures>, parents: Option<Parents>, now: Moment) -> Applied {
@@ -98,13 +149,13 @@ impl WorkingState {
         if let Some(parents) = &parents {
             self.may_depend(&check, parents).map_err(Refusal::Parents)?;
         }
-        let mut flips = Vec::new();
-        check.state.settle(&check.settings, now, &mut flips);
+        self.notice(id, now);
+        check.state = self.existing(id)?.state;
         let settings = Arc::make_mut(&mut check.settings);
         settings.after = after.unwrap_or(settings.after);
         settings.parents = parents.unwrap_or_else(|| settings.parents.clone());
         check.state.untouched = false;
-        Ok(Outcome::Check(Box::new(self.put_check(check, &flips, now))))
+        Ok(Outcome::Check(Box::new(self.put_check(check, &[], now))))
     }
 
     pub(super) fn assign_channel(&mut self, channel: ChannelId, checks: Vec<CheckId>, assigned: bool, now: Moment) -> Applied {
@@ -115,13 +166,13 @@ impl WorkingState {
             if check.project != project || check.settings.channels.contains(&channel) == assigned {
                 continue;
             }
-            let mut flips = Vec::new();
-            check.state.settle(&check.settings, now, &mut flips);
+            self.notice(id, now);
+            check.state = self.state.check(id).map_or(check.state, |check| check.state);
             let others = check.settings.channels.iter().copied().filter(|other| *other != channel);
             let channels: BTreeSet<_> = others.chain(assigned.then_some(channel)).collect();
             Arc::make_mut(&mut check.settings).channels = channels.into_iter().collect();
             check.state.untouched = false;
-            self.put_check(check, &flips, now);
+            self.put_check(check, &[], now);
             count += 1;
         }
         Ok(Outcome::Assigned(count))
@@ -131,6 +182,8 @@ impl WorkingState {
         for id in ids {
             let Ok(mut check) = self.existing(*id) else { continue };
             if check.state.is_ahead_of(&check.settings, now) {
+                self.notice(*id, now);
+                check.state = self.state.check(*id).map_or(check.state, |check| check.state);
                 let mut flips = Vec::new();
                 check.state.bring_back(&check.settings, now, &mut flips);
                 self.put_check(check, &flips, now);
@@ -173,8 +226,8 @@ impl WorkingState {
 
     pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
         self.log_flips(&mut check, Arrival(0), flips, now);
-        self.tell_if_due(&mut check, now);
-        self.close_unassigned(&check, now);
+        self.tell_if_due(&mut check, true, now);
+        self.move_audience(&check, now);
         self.change(Change::Check(Box::new(check.clone())));
         self.release_children(check.project, check.id, now);
         check

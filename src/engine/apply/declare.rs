@@ -26,7 +26,7 @@ impl WorkingState {
     fn take(&mut self, step: Step, now: Moment) {
         match step {
             Step::Project(project) => drop(self.put_project(project)),
-            Step::Channel(channel) => drop(self.put_channel(channel)),
+            Step::Channel(channel) => drop(self.put_channel(channel, now)),
             Step::NewCheck { id, names, project, settings } => drop(self.insert_check_as(id, project, names, *settings, now)),
             Step::Check(id, settings) => {
                 if let Ok(check) = self.existing(id) {
@@ -40,7 +40,7 @@ impl WorkingState {
             Step::NewUser { id, user, disabled } => drop(self.insert_user(id, *user, disabled, now)),
             Step::User(id, changes) => self.give_user(id, *changes),
             Step::Gone(found) => self.taken(|working| match found {
-                Found::Channel(id) => working.delete_channel(id),
+                Found::Channel(id) => working.delete_channel(id, now),
                 Found::Check(id) => working.delete_check(id, now),
                 Found::Window(project, id) => working.delete_window(project, id, now),
                 Found::Key(id) => working.revoke_key(id),

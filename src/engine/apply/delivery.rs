@@ -6,7 +6,7 @@ use super::super::command::{Outcome, Refusal, Report, SendOutcome};
 use super::super::state::Change;
 use super::alert::{CHECK_GONE, DISABLED};
 use super::{Applied, WorkingState};
-use crate::domain::alert::{ChannelHealth, Delivery, DeliveryOutcome, Event, OutboxRow, Telling};
+use crate::domain::alert::{Delivery, DeliveryOutcome, DeliveryProof, Event, OutboxRow, Telling};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
@@ -98,10 +98,13 @@ impl WorkingState {
                 if outcome == DeliveryOutcome::Failed {
                     self.note_unheard(row, now);
                 }
+                if outcome == DeliveryOutcome::Skipped {
+                    self.note_skipped(row);
+                }
             }
             match sent {
                 SendOutcome::Delivered | SendOutcome::DeliveredInPart(_) if is_current => {
-                    self.note_health(channel, |health| health.failing = None);
+                    self.note_health(channel, |health| (health.failing, health.proof) = (None, DeliveryProof::Arrived));
                 }
                 SendOutcome::Closed(reason) => self.disable(channel, &reason, now),
                 _ => {}
@@ -114,7 +117,7 @@ impl WorkingState {
     /// that check.
     fn note_unheard(&mut self, row: &OutboxRow, now: Moment) {
         let Some(check) = self.state.check(row.check).filter(|check| check.state.telling == Telling::Told) else { return };
-        let works = |channel: &Channel| channel.id != row.channel && channel.health == ChannelHealth::default();
+        let works = |channel: &Channel| channel.id != row.channel && channel.health.is_well();
         if row.event != Event::Down
             || row.flip != check.state.last_flip
             || self.state.audience(check, Event::Down).values().any(|channel| works(channel))
@@ -139,10 +142,13 @@ impl WorkingState {
         if channel.settings.kind().class != Class::Machine && delivery.flip != check.state.last_flip {
             return Err(Refusal::Outdated);
         }
-        // What was tried may have arrived, although no answer came.
-        let doubtful = delivery.attempts > 0;
+        // What was tried may have arrived, although no answer came. What was refused has not.
+        let doubtful = delivery.attempts > 0 && !matches!(delivery.status, 400..=407 | 409..=499);
         let row = OutboxRow { flip: delivery.flip, doubtful, ..self.row(channel.id, &check, delivery.event, at, now) };
         let number = row.number;
+        if row.event == Event::Down && row.flip == check.state.last_flip {
+            self.audience_notes.set_notified(&check, channel.id);
+        }
         self.queue(&channel, row, now);
         Ok(Outcome::Queued(number))
     }
@@ -169,16 +175,20 @@ impl WorkingState {
             told_with,
         };
         self.effects.deliveries.push(delivery);
-        if failed.is_none() {
-            self.note_health(channel, |health| *health = ChannelHealth::default());
-        }
+        self.note_health(channel, |health| match failed {
+            None => (health.disabled, health.failing, health.proof) = (None, None, DeliveryProof::Arrived),
+            Some(reason) => health.proof = DeliveryProof::TestFailed(Delivery::reason(reason)),
+        });
         Ok(Outcome::Done)
     }
 
-    /// Lets a channel be told again.
+    /// Enables a channel, with all of its recipients.
     pub(super) fn enable_channel(&mut self, id: ChannelId) -> Applied {
         self.state.channel(id).ok_or(Refusal::NotFound)?;
-        self.note_health(id, |health| *health = ChannelHealth::default());
+        self.note_health(id, |health| {
+            (health.disabled, health.failing) = (None, None);
+            health.unsubscribed.clear();
+        });
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
     }
@@ -187,6 +197,24 @@ impl WorkingState {
     pub(super) fn disable_channel(&mut self, id: ChannelId, reason: &str, now: Moment) -> Applied {
         self.state.channel(id).ok_or(Refusal::NotFound)?;
         self.disable(id, reason, now);
+        let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
+        Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
+    }
+
+    /// Silences a recipient. A channel without any other is disabled.
+    pub(super) fn unsubscribe(&mut self, id: ChannelId, recipient: Box<str>, now: Moment) -> Applied {
+        let channel = Arc::clone(self.state.channel(id).ok_or(Refusal::NotFound)?);
+        if !channel.settings.recipients().any(|other| *other == *recipient) {
+            return Err(Refusal::NotFound);
+        }
+        if !channel.health.unsubscribed.contains(&recipient) {
+            self.note_health(id, |health| health.unsubscribed.push(recipient));
+        }
+        let channel = Arc::clone(self.state.channel(id).ok_or(Refusal::NotFound)?);
+        let is_left = channel.settings.recipients().any(|other| !channel.health.unsubscribed.iter().any(|gone| **gone == *other));
+        if !is_left && channel.health.disabled.is_none() {
+            self.disable(id, "every recipient has unsubscribed", now);
+        }
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
     }
@@ -200,6 +228,7 @@ impl WorkingState {
         let gone: Vec<_> = self.state.unsendable().take(MOST_ORPHANS).cloned().collect();
         for row in gone {
             let reason = if self.state.channel(row.channel).is_some() { DISABLED } else { CHANNEL_GONE };
+            self.note_skipped(&row);
             self.finish(&row, DeliveryOutcome::Skipped, reason, now);
         }
     }

@@ -65,15 +65,11 @@ impl WorkingState {
         let mut released = 0;
         while let Some(parent) = parents.pop() {
             let Some(project_state) = self.state.project(project) else { return };
-            let mut children = project_state.children_of(parent).peekable();
-            if children.peek().is_none() || self.state.check(parent).is_some_and(|parent| self.hides(parent, Parents::MOST_LEVELS)) {
+            let hidden: Vec<_> = project_state.hidden_behind(parent).take(MOST_RELEASED - released).collect();
+            if hidden.is_empty() || self.state.check(parent).is_some_and(|parent| self.hides(parent, Parents::MOST_LEVELS)) {
                 continue;
             }
-            let hidden = |id: CheckId| {
-                let check = self.state.check(id)?;
-                matches!(check.state.telling, Telling::Due { held: Held::Behind(behind), .. } if behind == parent).then(|| check.clone())
-            };
-            let hidden: Vec<_> = children.filter_map(hidden).take(MOST_RELEASED - released).collect();
+            let hidden: Vec<_> = hidden.into_iter().filter_map(|id| self.state.check(id)).cloned().collect();
             released += hidden.len();
             for mut check in hidden {
                 check.state.telling = Telling::Due { at: now.plus_secs(check.settings.grace.get()), held: Held::Parent };

@@ -84,9 +84,10 @@ impl WorkingState {
             Target::Uuid(_) => None,
         };
         let (id, created) = self.addressee(target, now)?;
+        self.notice(id, now);
         let check = self.state.check(id).ok_or(Refusal::NotFound)?;
         let (settings, mut state) = (Arc::clone(&check.settings), check.state);
-        let meaning = if state.status == Status::Paused && settings.manual_resume && !overdue(&settings, &state, now) {
+        let meaning = if state.status == Status::Paused && settings.manual_resume {
             Meaning::Ignored
         } else {
             meaning(&settings, &signal, origin.method, &body)
@@ -119,7 +120,7 @@ impl WorkingState {
         let Some(mut check) = check else { return self.change(Change::Pinged { id, state, sooner }) };
         check.state = state;
         self.log_flips(&mut check, arrival, flips, now);
-        self.tell_if_due(&mut check, now);
+        self.tell_if_due(&mut check, false, now);
         let told = check.state.telling != state.telling;
         let project = check.project;
         self.change(if told { Change::Check(Box::new(check)) } else { Change::Pinged { id, state: check.state, sooner } });
@@ -132,6 +133,9 @@ impl WorkingState {
             return Ok((id, false));
         }
         let Target::Slug { key, slug, create: Some(names) } = target else { return Err(Refusal::NotFound) };
+        if !slug.fits() {
+            return Err(Refusal::NotFound);
+        }
         let project = self.state.project_by_ping_key(&key).ok_or(Refusal::NotFound)?;
         // Pings may go to twice the limit that the API has.
         let most = |limit: Option<usize>| Some(limit.map_or(MOST_MADE_BY_PINGS, |limit| limit.saturating_mul(2)));
@@ -143,7 +147,7 @@ impl WorkingState {
             return Err(Refusal::NotFound);
         }
         let settings = Settings {
-            name: Name::parse(slug.as_str()).unwrap_or_default(),
+            name: Name::stored(slug.as_str()),
             slug,
             channels: self.chosen_channels(project, &ChannelChoice::All)?,
             ..Settings::default()
@@ -151,11 +155,6 @@ impl WorkingState {
         self.full.remove(&project);
         Ok((self.insert_check(project, names, settings, now).id, true))
     }
-}
-
-/// A paused check whose run has passed its deadline is down, whether or not that has been noticed.
-fn overdue(settings: &Settings, state: &CheckState, now: Moment) -> bool {
-    state.deadline(settings).is_some_and(|deadline| deadline <= now)
 }
 
 /// What a ping means to a check with these settings.
@@ -180,29 +179,20 @@ fn meaning(settings: &Settings, signal: &Signal, method: Method, body: &Bytes) -
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use uuid::Uuid;
 
-    use super::super::super::command::{CheckNames, Command, NewKey, NewProject};
-    use super::super::super::state::State;
-    use super::super::{Effects, Numbers};
+    use super::super::super::command::{CheckNames, Command, NewKey};
+    use super::super::fixture;
     use super::*;
-    use crate::domain::ids::ProjectId;
     use crate::domain::ping::{Kind, Origin, Scheme};
-    use crate::domain::project::{KeyLabel, PingKey, ProjectName, Secret};
+    use crate::domain::project::{KeyLabel, PingKey, Secret};
     use crate::domain::text::Slug;
 
     #[test]
     fn a_full_project_is_told_once_until_it_has_room_again() {
-        let numbers = Numbers { id: 1, arrival: 1, flip: 1, delivery: 1, bytes: 0 };
-        let (state, effects) = (State::default(), Effects::default());
-        let mut working = WorkingState { state, numbers, effects, body_limit: 0, is_served: true, large: 0, full: BTreeSet::new() };
-        let now = Moment::from_secs(1_800_000_000);
-        let (project, key) = (ProjectId(1), PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
-        let name = ProjectName::parse("p").unwrap();
-        let new = NewProject { uuid: Uuid::nil(), name, check_limit: Some(1), ping_log_limit: 10, badge_key: "b".into() };
-        working.apply(Command::CreateProject(Box::new(new)), now).unwrap();
+        let mut working = fixture::working();
+        let now = fixture::NOW;
+        let (project, key) = (fixture::MAIN, PingKey::parse("aZ09-_aZ09-_aZ09-_aZ09").unwrap());
         let new = NewKey { project, secret: Secret::Ping(key.clone()), label: KeyLabel::default(), hint: "aZ09".into() };
         working.apply(Command::CreateKey(Box::new(new)), now).unwrap();
         let mut told = |number: u128, limit: u32| {

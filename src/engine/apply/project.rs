@@ -1,5 +1,6 @@
 //! Projects, keys and channels: made and removed by whoever administers the service.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use super::super::command::{NewChannel, NewKey, NewProject, Outcome, Refusal};
 use super::super::state::Change;
 use super::{Applied, WorkingState};
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{GivenSettings, Maker};
+use crate::domain::channel::{ChannelSettings, GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
 use crate::domain::project::{Access, Channel, ChannelName, Key, KeyHash, KeyLabel, KeyUse, Project, ProjectName, Secret};
@@ -52,12 +53,15 @@ impl WorkingState {
         let windows = project_state.windows.keys().map(|window| Change::WindowGone(id, *window));
         let gone: Vec<_> = channels.chain(keys).chain(windows).chain([Change::ProjectGone(id)]).collect();
         gone.into_iter().for_each(|change| self.change(change));
+        self.audience_notes.forget_project(id);
         Ok(Outcome::Done)
     }
 
     pub(super) fn remove_orphans(&mut self, now: Moment) -> Outcome {
         let gone: Vec<_> = self.state.orphans().iter().copied().take(MOST_ORPHANS).collect();
-        gone.into_iter().for_each(|id| self.change(Change::CheckGone(id)));
+        for id in gone {
+            self.change(Change::CheckGone(id));
+        }
         self.remove_unsendable(now);
         Outcome::Done
     }
@@ -124,14 +128,15 @@ impl WorkingState {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
+    pub(super) fn create_channel(&mut self, request: NewChannel, now: Moment) -> Applied {
         let NewChannel { uuid, project, name, settings, operator } = request;
         let channels = self.state.project(project).ok_or(Refusal::NotFound)?.channels.len();
         if !operator && channels >= MOST_CHANNELS {
             return Err(Refusal::ChannelLimit);
         }
+        let settings = self.with_members_found(project, &settings, None)?;
         let id = ChannelId(self.next_id());
-        Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
+        Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }, now))
     }
 
     /// What only the operator may set is refused to others, unless it is there already.
@@ -141,36 +146,57 @@ impl WorkingState {
         name: Option<ChannelName>,
         settings: Option<GivenSettings>,
         maker: Maker,
+        now: Moment,
     ) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
         channel.name = name.unwrap_or(channel.name);
         if let Some(given) = settings {
             let settings = given.applied(&channel.settings).map_err(Refusal::Settings)?;
+            let settings = self.with_members_found(channel.project, &settings, Some(&channel.settings))?;
             if settings != channel.settings {
                 settings.allowed_by(maker).map_err(Refusal::Settings)?;
             }
             channel.give(settings, maker);
         }
-        Ok(self.put_channel(channel))
+        Ok(self.put_channel(channel, now))
     }
 
     /// Nobody gives this setting, so that nothing is allowed or forbidden in anyone's name.
-    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str) -> Applied {
+    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str, now: Moment) -> Applied {
         let channel = self.state.channel(sent_to.id).ok_or(Refusal::NotFound)?;
         if channel.settings != sent_to.settings {
             return Ok(Outcome::Done);
         }
         let settings = channel.settings.with(key, value).map_err(Refusal::Settings)?;
-        let channel = Channel { settings, health: ChannelHealth::default(), ..Channel::clone(channel) };
-        Ok(self.put_channel(channel))
+        let health = ChannelHealth { disabled: None, failing: None, ..channel.health.clone() };
+        let channel = Channel { settings, health, ..Channel::clone(channel) };
+        Ok(self.put_channel(channel, now))
+    }
+
+    /// Settings with the UUIDs of the members of a group in place of their names. Members that `stored` lists stay as they are.
+    fn with_members_found(
+        &self,
+        project: ProjectId,
+        settings: &ChannelSettings,
+        stored: Option<&ChannelSettings>,
+    ) -> Result<ChannelSettings, Refusal> {
+        let found = settings.with_members_found(stored, |text| self.state.find_member(project, text));
+        found.map(Cow::into_owned).map_err(Refusal::Settings)
     }
 
     /// Checks that are assigned to it keep its number until they are written for another reason. Nobody sees it, and no other channel
-    /// ever gets it.
-    pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
-        self.state.channel(id).ok_or(Refusal::NotFound)?;
-        self.change(Change::ChannelGone(id));
+    /// ever gets it. Groups lose it.
+    pub(super) fn delete_channel(&mut self, id: ChannelId, now: Moment) -> Applied {
+        let channel = Arc::clone(self.state.channel(id).ok_or(Refusal::NotFound)?);
+        self.change_channel(&channel, now, |working| {
+            let groups: Vec<_> = working.state.groups_of(&channel).cloned().collect();
+            for group in groups {
+                let settings = group.settings.with_members_kept(|member| member != channel.uuid).into_owned();
+                working.change(Change::Channel(Arc::new(Channel { settings, ..Channel::clone(&group) })));
+            }
+            working.change(Change::ChannelGone(id));
+        });
         Ok(Outcome::Done)
     }
 
@@ -183,8 +209,9 @@ impl WorkingState {
         Outcome::Project(Box::new(project))
     }
 
-    pub(super) fn put_channel(&mut self, channel: Channel) -> Outcome {
-        self.change(Change::Channel(Arc::new(channel.clone())));
+    pub(super) fn put_channel(&mut self, channel: Channel, now: Moment) -> Outcome {
+        let new = Change::Channel(Arc::new(channel.clone()));
+        self.change_channel(&channel, now, |working| working.change(new));
         Outcome::Channel(Box::new(channel))
     }
 }

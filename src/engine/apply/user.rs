@@ -95,12 +95,15 @@ impl WorkingState {
             self.other_owner(id)?;
         }
         user.taste = taste.unwrap_or(user.taste);
+        let had_second = user.second.is_some();
         user.second = second.unwrap_or(user.second);
+        // Somebody who knew the password alone may have signed in before.
+        let asks_for_more = !had_second && user.second.is_some();
         let has_new_password = password.is_some();
         user.password = password.or(user.password);
         if user.disabled {
             self.close_sessions(id, Closing::All);
-        } else if has_new_password {
+        } else if has_new_password || asks_for_more {
             self.close_sessions(id, by.map_or(Closing::All, Closing::AllBut));
         }
         if has_new_password || user.disabled {

@@ -60,10 +60,11 @@ impl WorkingState {
     }
 
     /// A check goes down while a maintenance window is open for it: that is told if it is still down when that closes.
-    pub(super) fn held_by_window(&self, check: &Check, now: Moment) -> Option<Telling> {
-        let windows = self.state.project(check.project).into_iter().flat_map(|project_state| project_state.windows.values());
-        let open = windows.filter(|window| window.is_about(&check.settings.tags)).filter_map(|window| window.open_until(now));
-        let until = open.max()?;
+    pub(super) fn held_by_window(&mut self, check: &Check, now: Moment) -> Option<Telling> {
+        let until = self.state.windows_open_until(check.project, &check.settings.tags, now)?;
         Some(Telling::Due { at: until.min(now.plus_secs(Held::LOOK_SECS)), held: Held::Window })
     }
 }
+
+#[cfg(test)]
+mod tests;

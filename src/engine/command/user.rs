@@ -94,6 +94,17 @@ pub enum Closing {
     All,
 }
 
+impl Closing {
+    /// The sessions in words, for the log.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::One(_) => "one of their sessions",
+            Self::AllBut(_) => "all their other sessions",
+            Self::All => "all their sessions",
+        }
+    }
+}
+
 /// A user to be made.
 #[derive(Clone, Debug)]
 pub struct NewUser {
@@ -125,7 +136,7 @@ pub struct UserChanges {
     pub name: Option<UserName>,
     /// Its new password: all sessions but the one that asks for it end.
     pub password: Option<PasswordHash>,
-    /// Its second factor, or that it has none from now on.
+    /// Its second factor, or that it has none from now on. Where it had none before, all sessions but the one that asks for it end.
     pub second: Option<Option<SecondFactor>>,
     /// What it may do from now on.
     pub grant: Option<Grant>,

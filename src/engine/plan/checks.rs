@@ -137,8 +137,8 @@ impl<'a> Planner<'a> {
                     let there = || self.state.check_by_uuid(*uuid).filter(|there| there.project == within.id).map(|there| there.id);
                     names.uuids.get(uuid).copied().or_else(there).into_iter().collect()
                 }
-                ObjectName::Text(text) => match Slug::parse(text) {
-                    Ok(slug) if !slug.is_empty() => {
+                ObjectName::Text(text) => match Slug::stored(text) {
+                    slug if !slug.is_empty() => {
                         let declared = names.slugs.get(&slug).cloned().unwrap_or_default();
                         let others = self.state.checks_by_slug(within.id, &slug).iter().copied();
                         declared.into_iter().chain(others.filter(|id| !names.shown.contains_key(id) && !self.is_leaving(id.0))).collect()
@@ -213,8 +213,10 @@ impl<'a> Planner<'a> {
         let mut edit = wanted.edit.clone();
         let choice = edit.channels.take();
         let assigned = self.assigned(&at, choice.as_ref(), channels);
-        if let Some(field) = edit.too_long(stored) {
-            self.conflict(&at, Some(field), "it is too long, and the check has not had it so far");
+        // A new check that is declared with its UUID has had its texts elsewhere.
+        let is_moved = there.is_none() && (wanted.uuid.is_some() || wanted.id.text().is_none());
+        if let Some(field) = edit.too_long(stored).filter(|_| !is_moved) {
+            self.conflict(&at, Some(field), "it is over a limit of today, and the check has not had it so far");
         }
         // What has no meaning at the moment stays.
         let base = Settings { timeout: stored.timeout, tz: stored.tz.clone(), ..Settings::default() };

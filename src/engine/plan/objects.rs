@@ -7,28 +7,43 @@ use uuid::Uuid;
 use super::projects::Within;
 use super::{Found, Planner, Step};
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{ChannelSettings, Maker};
+use crate::domain::channel::{ChannelSettings, Class, Maker};
 use crate::domain::ids::{ChannelId, KeyId, WindowId};
-use crate::domain::project::{Access, Channel, Key, Secret};
+use crate::domain::project::{Access, Channel, ChannelName, Key, Secret};
 use crate::domain::wanted::fields::{self, Fields, Value};
 use crate::domain::wanted::{ObjectKind, ObjectName, ObjectPath, WantedChannel, WantedKey, WantedWindow};
 use crate::domain::window::{Window, WindowTimes};
 use crate::engine::apply::MOST_WINDOWS;
 use crate::engine::command::NewKey;
+use crate::engine::state::member_of_found;
 
 /// The channels that a project will have, as checks may name them.
 #[derive(Default)]
 pub(super) struct NamedChannels {
     by_name: HashMap<Box<str>, Vec<ChannelId>>,
     by_uuid: HashMap<Uuid, ChannelId>,
-    all: BTreeMap<ChannelId, (Box<str>, Uuid)>,
+    all: BTreeMap<ChannelId, (Box<str>, Uuid, Class)>,
 }
 
 impl NamedChannels {
-    fn add(&mut self, id: ChannelId, name: &str, uuid: Uuid) {
+    fn add(&mut self, id: ChannelId, name: &str, uuid: Uuid, class: Class) {
         self.by_name.entry(name.into()).or_default().push(id);
         self.by_uuid.insert(uuid, id);
-        self.all.insert(id, (name.into(), uuid));
+        self.all.insert(id, (name.into(), uuid, class));
+    }
+
+    /// The UUID of the channel that a group means by a name or a UUID.
+    fn find_member(&self, text: &str) -> Result<Uuid, String> {
+        let found: Vec<_> = self.named(text).iter().filter_map(|id| self.all.get(id)).map(|(_, uuid, class)| (*uuid, *class)).collect();
+        member_of_found(text, &found)
+    }
+
+    /// Fields of a channel as a difference shows them: the members of a group by name.
+    fn fields(&self, name: &ChannelName, settings: &ChannelSettings) -> Fields {
+        let member = |uuid: Uuid| self.shown(*self.by_uuid.get(&uuid)?).map(String::from);
+        let mut fields = fields::channel(&settings.with_members_named(member));
+        fields.push(("name".into(), Value::Text(name.as_str().into())));
+        fields
     }
 
     /// All of them, oldest first.
@@ -47,7 +62,7 @@ impl NamedChannels {
 
     /// How a difference calls one: by its name, or by its UUID where several have that.
     pub(super) fn shown(&self, id: ChannelId) -> Option<Box<str>> {
-        let (name, uuid) = self.all.get(&id)?;
+        let (name, uuid, _) = self.all.get(&id)?;
         let is_only = self.by_name.get(name).is_some_and(|ids| ids.len() == 1);
         Some(if name.is_empty() || !is_only { uuid.to_string().into() } else { name.clone() })
     }
@@ -102,56 +117,87 @@ impl Planner<'_> {
     /// Plans the channels, and gives all that the project will have.
     pub(super) fn channels(&mut self, within: &Within<'_>, wanted: &[WantedChannel]) -> NamedChannels {
         let mut named = NamedChannels::default();
+        let there = || within.there.into_iter().flat_map(|project_state| project_state.channels.values());
+        let mut placed = Vec::with_capacity(wanted.len());
         for channel in wanted {
             let at = within.path(ObjectKind::Channel, &channel.id);
-            let all = within.there.into_iter().flat_map(|project_state| project_state.channels.values());
             let is_named = |one: &&std::sync::Arc<Channel>| (one.uuid, channel.id.text() == Some(one.name.as_str()));
-            let found = self.meant(&at, (&channel.id, channel.uuid), all, is_named);
+            let found = self.meant(&at, (&channel.id, channel.uuid), there(), is_named);
             let (id, uuid) = match found {
-                Some(there) => (there.id, self.known_channel(there, channel, &at)),
-                None => self.new_channel(within, channel, &at),
+                Some(found) => {
+                    self.kept.insert(found.id.0);
+                    (found.id, found.uuid)
+                }
+                None => self.placed_channel(channel, &at),
             };
-            named.add(id, channel.name.as_str(), uuid);
+            named.add(id, channel.name.as_str(), uuid, channel.settings.kind().class);
+            placed.push((channel, at, found, id, uuid));
         }
-        let others = within.there.into_iter().flat_map(|project_state| project_state.channels.values());
-        let others = others.filter(|channel| !self.kept.contains(&channel.id.0) && !self.is_leaving(channel.id.0));
-        others.for_each(|channel| named.add(channel.id, channel.name.as_str(), channel.uuid));
+        let others = there().filter(|channel| !self.kept.contains(&channel.id.0) && !self.is_leaving(channel.id.0));
+        others.for_each(|channel| named.add(channel.id, channel.name.as_str(), channel.uuid, channel.settings.kind().class));
+        // Groups may name channels that come after them in the file.
+        for (channel, at, found, id, uuid) in placed {
+            let settings = match channel.settings.with_members_found(None, |text| named.find_member(text)) {
+                Ok(settings) => settings.into_owned(),
+                Err(error) => {
+                    self.conflict(&at, Some("channels"), error.problem());
+                    continue;
+                }
+            };
+            let wanted = Channel {
+                id,
+                uuid,
+                project: within.id,
+                name: channel.name.clone(),
+                settings,
+                operator: true,
+                health: ChannelHealth::default(),
+            };
+            match found {
+                Some(there) => self.known_channel(there, wanted, &named, &at),
+                None => {
+                    let fields = fields::channel(&channel.settings);
+                    self.steps.push(Step::Channel(wanted));
+                    self.added(id.0, &at, &fields, None);
+                }
+            }
+        }
         named
     }
 
-    fn known_channel(&mut self, there: &Channel, wanted: &WantedChannel, at: &ObjectPath) -> Uuid {
+    fn known_channel(&mut self, there: &Channel, wanted: Channel, named: &NamedChannels, at: &ObjectPath) {
         if there.settings.kind() != wanted.settings.kind() {
-            self.kept.insert(there.id.0);
             let reason = format!("it is of kind {} here; delete that channel, or give this one another name", there.settings.kind().name);
-            self.conflict(at, Some("kind"), reason);
-            return there.uuid;
+            return self.conflict(at, Some("kind"), reason);
         }
-        let named = |channel_name: &str, settings: &ChannelSettings| {
-            let mut fields = fields::channel(settings);
-            fields.push(("name".into(), Value::Text(channel_name.into())));
-            fields
-        };
-        let (old, new) = (named(there.name.as_str(), &there.settings), named(wanted.name.as_str(), &wanted.settings));
+        if self.has_odd_value(&wanted.settings, Some(&there.settings), at) {
+            return;
+        }
+        let (old, new) = (named.fields(&there.name, &there.settings), named.fields(&wanted.name, &wanted.settings));
         if self.there(there.id.0, at, &old, &new, Some(there.uuid)) {
-            let mut channel = Channel { name: wanted.name.clone(), ..there.clone() };
-            channel.give(wanted.settings.clone(), Maker::Operator);
+            let mut channel = Channel { name: wanted.name, ..there.clone() };
+            channel.give(wanted.settings, Maker::Operator);
             self.steps.push(Step::Channel(channel));
         }
-        there.uuid
     }
 
-    fn new_channel(&mut self, within: &Within<'_>, wanted: &WantedChannel, at: &ObjectPath) -> (ChannelId, Uuid) {
+    /// Refuses a new value that its service cannot have given.
+    fn has_odd_value(&mut self, wanted: &ChannelSettings, stored: Option<&ChannelSettings>, at: &ObjectPath) -> bool {
+        let refused = wanted.check_shapes(stored).err();
+        if let Some(error) = &refused {
+            self.conflict(at, error.field().map(|field| field.key), error.problem());
+        }
+        refused.is_some()
+    }
+
+    /// The number and the UUID of a channel that is not there yet.
+    fn placed_channel(&mut self, wanted: &WantedChannel, at: &ObjectPath) -> (ChannelId, Uuid) {
+        self.has_odd_value(&wanted.settings, None, at);
         let id = ChannelId(self.new_id());
         let state = self.state;
         let has =
             move |uuid| state.projects().flat_map(|project_state| project_state.channels.values()).any(|channel| channel.uuid == uuid);
-        let uuid = self.new_uuid(at, &wanted.id, wanted.uuid, has);
-        let (name, settings) = (wanted.name.clone(), wanted.settings.clone());
-        let fields = fields::channel(&settings);
-        let channel = Channel { id, uuid, project: within.id, name, settings, operator: true, health: ChannelHealth::default() };
-        self.steps.push(Step::Channel(channel));
-        self.added(id.0, at, &fields, None);
-        (id, uuid)
+        (id, self.new_uuid(at, &wanted.id, wanted.uuid, has))
     }
 
     pub(super) fn windows(&mut self, within: &Within<'_>, wanted: &[WantedWindow]) {

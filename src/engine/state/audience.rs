@@ -1,13 +1,18 @@
 //! Who hears of which checks: the channels that a check is assigned to, those that hear of every check, and the members of groups among
 //! them.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
+
+use uuid::Uuid;
 
 use super::State;
 use crate::domain::alert::Event;
+use crate::domain::channel::{ChannelSettings, Class, can_name_member};
 use crate::domain::check::Check;
-use crate::domain::ids::ChannelId;
+use crate::domain::ids::{ChannelId, ProjectId, hyphenated_uuid};
 use crate::domain::project::Channel;
 
 /// Of which checks of its project a channel hears.
@@ -31,50 +36,76 @@ impl Hearing {
     }
 }
 
-/// Which channel names mean which channels, and which groups list them: a project may have a thousand of either.
+/// The reason why an alert about a downtime of a check reaches no channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unnotified {
+    /// No channel is assigned to it, and none hears of every check.
+    NoChannel,
+    /// Its groups have no channel.
+    NoMember,
+    /// Its channels are disabled.
+    Disabled,
+    /// Its channels are set to take no such alert.
+    NotTaken,
+}
+
+impl Unnotified {
+    /// The reason where the channels lack what they need to deliver.
+    pub const CANNOT_DELIVER: &'static str = "its channels cannot deliver";
+
+    /// The reason, as the rest of "nobody is notified: ".
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NoChannel => "it has no channel",
+            Self::NoMember => "its channels cannot deliver: the group has no channel",
+            Self::Disabled => "its channels cannot deliver: they are disabled",
+            Self::NotTaken => "its channels are set to send no such alert",
+        }
+    }
+}
+
+/// The members of the groups of a project, and the groups of its channels: a project may have a thousand of either.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
-    /// Channels by name and by UUID.
-    called: HashMap<Box<str>, BTreeSet<ChannelId>>,
-    /// Groups by the names and UUIDs that they list.
-    listing: HashMap<Box<str>, BTreeSet<ChannelId>>,
+    /// Channels by UUID.
+    channels: HashMap<Uuid, ChannelId>,
+    /// Channels by name.
+    named: HashMap<Box<str>, BTreeSet<ChannelId>>,
+    /// Groups by the UUIDs that they list.
+    listing: HashMap<Uuid, BTreeSet<ChannelId>>,
 }
 
 impl Groups {
     /// A channel takes the place of what it was before.
     pub(super) fn put(&mut self, old: Option<&Channel>, new: Option<&Channel>) {
         if let Some(channel) = old {
-            names(channel).iter().for_each(|name| remove(&mut self.called, name, channel.id));
-            channel.settings.members().for_each(|name| remove(&mut self.listing, name, channel.id));
+            self.channels.remove(&channel.uuid);
+            remove(&mut self.named, channel.name.as_str(), channel.id);
+            channel.settings.members().for_each(|member| remove(&mut self.listing, &member, channel.id));
         }
         if let Some(channel) = new {
-            names(channel).into_iter().for_each(|name| _ = self.called.entry(name).or_default().insert(channel.id));
-            channel.settings.members().for_each(|name| _ = self.listing.entry(name.into()).or_default().insert(channel.id));
+            self.channels.insert(channel.uuid, channel.id);
+            self.named.entry(channel.name.as_str().into()).or_default().insert(channel.id);
+            channel.settings.members().for_each(|member| _ = self.listing.entry(member).or_default().insert(channel.id));
         }
     }
 
-    /// The channels that these groups stand for, each once or twice; channels of other kinds stand for none.
+    /// The channels that these groups stand for, each once or more often; channels of other kinds stand for none.
     fn members<'a>(&'a self, groups: impl Iterator<Item = &'a Arc<Channel>>) -> impl Iterator<Item = &'a ChannelId> {
-        let names: BTreeSet<_> = groups.flat_map(|group| group.settings.members()).collect();
-        names.into_iter().filter_map(|name| self.called.get(name)).flatten()
+        groups.flat_map(|group| group.settings.members()).filter_map(|member| self.channels.get(&member))
     }
 
-    /// The groups that a channel is a member of, each once or twice.
+    /// The groups that a channel is a member of, each once.
     fn of(&self, channel: &Channel) -> impl Iterator<Item = &ChannelId> {
-        names(channel).into_iter().filter_map(|name| self.listing.get(&name)).flatten()
+        self.listing.get(&channel.uuid).into_iter().flatten()
     }
 }
 
-/// What a group may call a channel: its name, or its UUID in lower case.
-fn names(channel: &Channel) -> [Box<str>; 2] {
-    [channel.name.as_str().into(), channel.uuid.hyphenated().to_string().into()]
-}
-
-fn remove(ids: &mut HashMap<Box<str>, BTreeSet<ChannelId>>, name: &str, id: ChannelId) {
-    if let Some(own) = ids.get_mut(name) {
+fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(ids: &mut HashMap<K, BTreeSet<ChannelId>>, key: &Q, id: ChannelId) {
+    if let Some(own) = ids.get_mut(key) {
         own.remove(&id);
         if own.is_empty() {
-            ids.remove(name);
+            ids.remove(key);
         }
     }
 }
@@ -90,6 +121,67 @@ impl State {
         all.map(|channel| (channel.id, Arc::clone(channel))).collect()
     }
 
+    /// The reason why an alert about a downtime of a check would reach no channel; `None`: it would reach one.
+    pub fn unnotified(&self, check: &Check) -> Option<Unnotified> {
+        let audience = self.audience(check, Event::Down);
+        if !audience.is_empty() {
+            let is_disabled = audience.values().all(|channel| channel.health.disabled.is_some());
+            return is_disabled.then_some(Unnotified::Disabled);
+        }
+        let every = self.project(check.project).into_iter().flat_map(|project_state| project_state.channels.values());
+        let every = every.filter(|channel| channel.settings.common().every);
+        let asked: Vec<_> = self.channels_of(check).chain(every).collect();
+        Some(match asked.as_slice() {
+            [] => Unnotified::NoChannel,
+            asked if asked.iter().all(|channel| channel.settings.kind().class == Class::Group) => {
+                let is_empty = asked.iter().all(|group| self.members_of(group).next().is_none());
+                if is_empty { Unnotified::NoMember } else { Unnotified::NotTaken }
+            }
+            _ => Unnotified::NotTaken,
+        })
+    }
+
+    /// The channels that a group stands for, in its order; none for every other kind.
+    pub fn members_of(&self, group: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
+        let project_state = self.project(group.project).into_iter();
+        project_state.flat_map(|project_state| {
+            let members = group.settings.members().filter_map(|member| project_state.groups.channels.get(&member));
+            members.filter_map(|id| project_state.channels.get(id))
+        })
+    }
+
+    /// The groups that a channel is a member of, oldest first.
+    pub fn groups_of(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
+        let project_state = self.project(channel.project).into_iter();
+        project_state.flat_map(|project_state| project_state.groups.of(channel).filter_map(|id| project_state.channels.get(id)))
+    }
+
+    /// The UUID of the channel that a group of this project means by a name or a UUID.
+    ///
+    /// # Errors
+    /// With the rest of a sentence that begins with the setting.
+    pub fn find_member(&self, project: ProjectId, text: &str) -> Result<Uuid, String> {
+        let project_state = self.project(project);
+        let found = project_state.into_iter().flat_map(|project_state| {
+            let by_uuid = hyphenated_uuid(text).and_then(|uuid| project_state.groups.channels.get(&uuid));
+            let by_name = project_state.groups.named.get(text).into_iter().flatten();
+            by_uuid.into_iter().chain(by_name).filter_map(|id| project_state.channels.get(id))
+        });
+        let found: Vec<_> = found.map(|channel| (channel.uuid, channel.settings.kind().class)).collect();
+        member_of_found(text, &found)
+    }
+
+    /// The settings of a channel as they are shown: the members of a group by name.
+    pub fn shown_settings<'a>(&self, channel: &'a Channel) -> Cow<'a, ChannelSettings> {
+        let project_state = self.project(channel.project);
+        channel.settings.with_members_named(|uuid| {
+            let project_state = project_state?;
+            let name = project_state.channels.get(project_state.groups.channels.get(&uuid)?)?.name.as_str();
+            let is_only = project_state.groups.named.get(name).is_some_and(|ids| ids.len() == 1);
+            (is_only && can_name_member(name)).then(|| name.to_owned())
+        })
+    }
+
     /// Of which checks a channel hears.
     pub fn hearing(&self, channel: &Channel) -> Hearing {
         let project_state = self.project(channel.project);
@@ -100,25 +192,39 @@ impl State {
     }
 }
 
+/// The member that a group means by a text, if these are the channels of the project that have that name or UUID.
+///
+/// # Errors
+/// With the rest of a sentence that begins with the setting.
+pub(in crate::engine) fn member_of_found(text: &str, found: &[(Uuid, Class)]) -> Result<Uuid, String> {
+    match found {
+        [(_, Class::Group)] => Err(format!("names {text:?}, which is a group itself; name the channels in it")),
+        [(uuid, _)] => Ok(*uuid),
+        [] => Err(format!("names {text:?}, but the project has no such channel; create it first, or leave it out")),
+        several => {
+            let uuids: Vec<_> = several.iter().map(|(uuid, _)| uuid.to_string()).collect();
+            Err(format!("names {text:?}, and several channels have this name; give the UUID of one: {}", uuids.join(", ")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::domain::alert::ChannelHealth;
-    use crate::domain::channel::{ChannelKind, ChannelSettings};
-    use crate::domain::ids::ProjectId;
+    use crate::domain::channel::ChannelKind;
     use crate::domain::project::ChannelName;
 
     const NAMES: [&str; 3] = ["", "a", "b"];
 
-    /// A channel of this number; a group lists these names and the UUIDs of those numbers.
-    fn channel(id: u64, name: usize, listed: Option<&[(bool, u64)]>) -> Channel {
-        let uuid = |id: u64| uuid::Uuid::from_u128(u128::from(id));
-        let member = |(by_name, id): &(bool, u64)| if *by_name { NAMES[1 + *id as usize % 2].to_owned() } else { uuid(*id).to_string() };
+    /// A channel of this number; a group lists the UUIDs of those numbers.
+    fn channel(id: u64, name: usize, listed: Option<&[u64]>) -> Channel {
+        let uuid = |id: u64| Uuid::from_u128(u128::from(id));
         let settings = match listed.filter(|listed| !listed.is_empty()) {
             Some(listed) => {
-                let members = listed.iter().map(member).collect::<Vec<_>>().join(",");
+                let members = listed.iter().map(|id| uuid(*id).to_string()).collect::<Vec<_>>().join(",");
                 ChannelSettings::parse(ChannelKind::named("group").unwrap(), [("channels", members)]).unwrap()
             }
             None => ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap(),
@@ -132,7 +238,7 @@ mod tests {
         #[test]
         fn groups_are_found_as_if_all_channels_were_looked_at(
             steps in prop::collection::vec(
-                (0..5_u64, 0..3_usize, prop::option::of(prop::collection::vec((any::<bool>(), 0..5_u64), 0..3)), any::<bool>()),
+                (0..5_u64, 0..3_usize, prop::option::of(prop::collection::vec(0..5_u64, 0..3)), any::<bool>()),
                 1..30,
             )
         ) {
@@ -143,15 +249,17 @@ mod tests {
                 groups.put(old.as_deref(), new.as_deref());
                 channels.extend(new.map(|new| (new.id, new)));
                 for one in channels.values() {
-                    let lists = |group: &Channel, member: &Channel| group.settings.members().any(|name| member.is_called(name));
+                    let lists = |group: &Channel, member: &Channel| group.settings.members().any(|uuid| member.uuid == uuid);
                     let members: BTreeSet<_> = channels.values().filter(|other| lists(one, other)).map(|other| other.id).collect();
                     let of: BTreeSet<_> = channels.values().filter(|other| lists(other, one)).map(|other| other.id).collect();
+                    let named: BTreeSet<_> = channels.values().filter(|other| other.name == one.name).map(|other| other.id).collect();
                     prop_assert_eq!(groups.members([one].into_iter()).copied().collect::<BTreeSet<_>>(), members);
                     prop_assert_eq!(groups.of(one).copied().collect::<BTreeSet<_>>(), of);
+                    prop_assert_eq!(&groups.named[one.name.as_str()], &named);
                 }
             }
             channels.values().for_each(|one| groups.put(Some(one), None));
-            prop_assert!(groups.called.is_empty() && groups.listing.is_empty());
+            prop_assert!(groups.channels.is_empty() && groups.named.is_empty() && groups.listing.is_empty());
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Which checks depend on a check, for whoever has to look at them again when it changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ProjectState;
-use crate::domain::check::Settings;
+use crate::domain::alert::{Held, Telling};
+use crate::domain::check::{Check, Settings};
 use crate::domain::ids::CheckId;
 
 /// Parents with their children. Thousands of children of one parent come and go one by one.
@@ -23,7 +24,38 @@ impl Children {
     }
 }
 
+/// Checks whose alerts are held because a parent is down, by that parent. There are few of them while all is well, however many children
+/// a parent has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hidden {
+    parents: BTreeMap<CheckId, CheckId>,
+    children: BTreeSet<(CheckId, CheckId)>,
+}
+
+impl Hidden {
+    /// Takes note of a check; `None`: it is gone.
+    pub(super) fn note(&mut self, id: CheckId, check: Option<&Check>) {
+        let parent = match check.map(|check| check.state.telling) {
+            Some(Telling::Due { held: Held::Behind(parent), .. }) => Some(parent),
+            _ => None,
+        };
+        let before = match parent {
+            Some(parent) => self.parents.insert(id, parent),
+            None => self.parents.remove(&id),
+        };
+        if before != parent {
+            before.map(|before| self.children.remove(&(before, id)));
+            parent.map(|parent| self.children.insert((parent, id)));
+        }
+    }
+}
+
 impl ProjectState {
+    /// The checks that are held behind a check, oldest first. It may be gone itself.
+    pub fn hidden_behind(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
+        self.hidden.children.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)
+    }
+
     /// The checks that depend on a check, oldest first. It may be gone itself.
     pub fn children_of(&self, parent: CheckId) -> impl Iterator<Item = CheckId> {
         self.children.0.range((parent, CheckId(0))..=(parent, CheckId(u64::MAX))).map(|(_, child)| *child)

@@ -22,8 +22,9 @@ impl ProjectState {
         &self.told_down
     }
 
-    /// Notes whether this check is one of them.
+    /// Notes whether this check is one of them, and whether it is held behind a parent.
     pub(super) fn note_told(&mut self, check: &Check) {
+        self.hidden.note(check.id, Some(check));
         if check.state.telling.is_told() {
             self.told_down.insert(check.id);
         } else {

@@ -24,6 +24,8 @@ const REST: Duration = Duration::from_secs(10);
 pub(super) struct Recovery {
     progress: Progress,
     trouble: Trouble,
+    /// What had failed when the file was found to be lost, if anything had.
+    before_lost: Option<Trouble>,
     /// A database that failed, out of reach for new readers, until the last one gives it back.
     failed: Option<Arc<Store>>,
     /// What was written since the last sync may be lost: the file has to be written again.
@@ -57,6 +59,7 @@ impl Recovery {
         Self {
             progress,
             trouble: Trouble::Failed,
+            before_lost: None,
             failed: None,
             rewrite: false,
             sparse: false,
@@ -148,6 +151,8 @@ impl Writer {
         }
         recovery.looked = Some(uptime);
         let Ok(Err(words)) = shared.store.get().map(|store| store.find(&self.medium)) else { return };
+        // What has failed before is still to be mended when the file is back: memory may be ahead of it.
+        recovery.before_lost = (!shared.writable.load(Ordering::Relaxed)).then_some(recovery.trouble);
         recovery.trouble = Trouble::Lost;
         shared.writable.store(false, Ordering::Relaxed);
         recovery.tell(format!("NO PINGS ARE TAKEN: {words}. Put it back, or stop this server, restore the file from a backup, and start"));
@@ -256,10 +261,15 @@ impl Writer {
         Ok(true)
     }
 
-    /// Somebody may have put the file back. What it holds is what was open all the while.
+    /// Looks whether the file was put back. What it holds is what was open all the while; what had failed before is mended next.
     fn find_again(&mut self) -> Result<bool, StoreError> {
         let store = self.shared.store.get()?;
-        Ok(store.find(&self.medium).is_ok())
+        if store.find(&self.medium).is_err() {
+            return Ok(false);
+        }
+        let Some(trouble) = self.recovery.before_lost.take() else { return Ok(true) };
+        self.recovery.trouble = trouble;
+        Ok(false)
     }
 
     /// Reads memory from the file, which has to be the same database and to hold all that was acknowledged.
@@ -295,3 +305,6 @@ impl Writer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

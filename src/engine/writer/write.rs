@@ -1,35 +1,38 @@
 //! What a batch of commands comes to, applied in memory and written in one transaction.
 
+use std::collections::BTreeMap;
+
 use super::{Ahead, Memory, Writer};
-use crate::domain::ids::{CheckId, FlipNumber};
+use crate::domain::ids::{CheckId, FlipNumber, ProjectId};
 use crate::engine::apply::{Effects, Numbers};
 use crate::engine::command::{Answer, Command};
 use crate::engine::state::{Change, StagingChange, UserChange};
 use crate::store::{Batch, Mark, StoreError, caught};
 
+/// Answers of the commands that were applied, and the commands that are put off to the next batch, each with its place.
+type Applied = (Vec<Answer>, Vec<(usize, Command)>);
+
 impl Writer {
-    /// Applies commands and writes what they come to, and a piece of a body that is written ahead; the answers to those of callers.
+    /// Applies commands and writes what they come to, and a piece of a body that is written ahead; the answers to those of callers, and
+    /// the commands that are put off to the next batch, each with its place: their projects have had their share of this one.
     pub(super) fn apply_and_write(
         &mut self,
         own: Vec<Command>,
         commands: Vec<Command>,
         mut ahead: Option<&mut Ahead>,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Applied, StoreError> {
+        debug_assert!(self.memory.working.effects.is_empty(), "an earlier batch was neither published nor forgotten");
         let (numbers, count) = (self.memory.working.numbers, own.len() + commands.len());
         for command in own {
             let now = self.stamp();
             // The writer's own commands are never refused.
             let _ = self.memory.working.apply(command, now);
         }
-        let mut answers = Vec::with_capacity(commands.len());
-        for command in commands {
-            let now = self.stamp();
-            answers.push(Ok(self.memory.working.apply(command, now)));
-        }
+        let (answers, put_off) = self.apply_in_shares(commands, ahead.is_some());
         let has_effects = !self.memory.working.effects.is_empty() || ahead.is_some();
         if !has_effects && !self.has_housekeeping() && !self.presence.is_due(self.shared.clock.uptime(), false) {
             // Refusals, and deadlines that pings have put off, cost no commit.
-            return Ok(answers);
+            return Ok((answers, put_off));
         }
         let tidy = !self.housekeeping_rests();
         let before = self.memory.housekeeping.standing();
@@ -47,7 +50,31 @@ impl Writer {
         }
         let (pings, bytes) = self.memory.housekeeping.size();
         self.shared.metrics.holds(pings, bytes);
-        Ok(answers)
+        Ok((answers, put_off))
+    }
+
+    /// Applies commands of callers. A project whose alerts have taken enough rows of the batch has the rest of its commands put off, in
+    /// their order: others do not wait for all of them. `keeps_last`: the last command belongs to what is written ahead.
+    fn apply_in_shares(&mut self, commands: Vec<Command>, keeps_last: bool) -> (Vec<Answer>, Vec<(usize, Command)>) {
+        let (mut answers, mut put_off) = (Vec::with_capacity(commands.len()), Vec::new());
+        let mut rows = BTreeMap::<ProjectId, usize>::new();
+        let most = self.memory.working.most_alert_rows;
+        let movable = commands.len() - usize::from(keeps_last && !commands.is_empty());
+        for (place, command) in commands.into_iter().enumerate() {
+            let project = if place < movable { self.memory.working.state.project_of(&command) } else { None };
+            if project.and_then(|project| rows.get(&project)).is_some_and(|rows| *rows >= most) {
+                put_off.push((place, command));
+                continue;
+            }
+            let before = self.memory.working.effects.alert_rows;
+            let now = self.stamp();
+            answers.push(Ok(self.memory.working.apply(command, now)));
+            let taken = self.memory.working.effects.alert_rows - before;
+            if let Some(project) = project.filter(|_| taken > 0) {
+                *rows.entry(project).or_default() += taken;
+            }
+        }
+        (answers, put_off)
     }
 
     /// Writes what commands have come to, and does a slice of housekeeping if it is to `tidy`.
@@ -57,7 +84,7 @@ impl Writer {
         let now = self.steps.is_confirmed().then_some(stamp);
         let steady_since = (!self.steady_is_written).then(|| self.steps.steady_since());
         let out_of_order = self.flips_out_of_order.max(self.memory.working.effects.flips_out_of_order);
-        let (presence, Memory { working, housekeeping, .. }) = (&self.presence, &mut self.memory);
+        let (presence, doing, Memory { working, housekeeping, .. }) = (&self.presence, &self.shared.doing, &mut self.memory);
         let (written, alive, upload) = caught(|| {
             let batch = store.batch()?;
             let upload = ahead.as_ref().map(|ahead| ahead.put(&batch)).transpose()?;
@@ -70,7 +97,7 @@ impl Writer {
             }
             let (pings, has_effects) = (&working.effects.pings, !working.effects.is_empty() || upload.is_some());
             housekeeping.appended((pings.len() as u64, pings.iter().map(|(_, ping, _)| ping.long_bytes()).sum()));
-            housekeeping.delivered(working.effects.deliveries.len() as u64);
+            housekeeping.delivered(&working.effects.deliveries, &working.state);
             let staged = &working.effects.staged_pings;
             if !staged.is_empty() {
                 housekeeping.kept(&batch, batch.keep_pings(staged, upload)?)?;
@@ -96,7 +123,7 @@ impl Writer {
                 if let Some(FlipNumber(number)) = out_of_order {
                     batch.set_mark(Mark::FlipsOutOfOrder, number)?;
                 }
-                batch.commit()?;
+                doing.committing(|| batch.commit())?;
             }
             Ok((written, alive, upload))
         })?;
@@ -187,8 +214,21 @@ fn write(batch: &Batch, effects: &Effects, upload: Option<u64>) -> Result<(), St
             Change::WindowGone(_, id) => gone(batch, id.0, batch.remove_window(*id))?,
             Change::Managed(id, source) => batch.put_managed(*id, source.as_ref())?,
             Change::Away(away) => batch.set_away(away)?,
-            Change::Queued(row) => batch.put_waiting(row)?,
-            Change::Unqueued(number) => batch.remove_waiting(*number)?,
+            // A flip has one for each channel.
+            Change::Queued(row) => {
+                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Queued(_))) {
+                    Some(Change::Queued(row)) => Some(&**row),
+                    _ => None,
+                });
+                batch.put_waiting(std::iter::once(&**row).chain(more))?;
+            }
+            Change::Unqueued(number) => {
+                let more = std::iter::from_fn(|| match changes.next_if(|next| matches!(next, Change::Unqueued(_))) {
+                    Some(Change::Unqueued(number)) => Some(*number),
+                    _ => None,
+                });
+                batch.remove_waiting(std::iter::once(*number).chain(more))?;
+            }
             Change::User(change) => write_user(batch, change)?,
             Change::Adopted(adopted) => batch.set_adopted(adopted)?,
             Change::BadgeSecret(secret) => batch.set_badge_secret(secret)?,

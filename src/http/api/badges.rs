@@ -17,7 +17,8 @@ const WHOLE_PROJECT: &str = "*";
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, base_url) = (call.handle().clone(), call.caller.project, call.view().base_url);
     // The key may have been revoked with its project.
-    let badge_key = handle.state().project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(Fault::WrongKey)?;
+    let badge_key = handle
+        .with_state(|state| state.project(project).map(|project_state| project_state.project.badge_key.clone()).ok_or(Fault::WrongKey))?;
     let secret = handle.badge_secret().ok_or(Fault::Unavailable)?;
     let tags = call.door.outgoing.run(move || tags(&handle, project)).await?;
     let (mut tags, mut begun) = (tags.into_iter(), false);

@@ -125,8 +125,8 @@ pub(crate) struct CheckFields {
 impl CheckFields {
     /// Reads all fields. If several are wrong, the error names the first in the order below.
     ///
-    /// `stored` has the settings of the check, or those of a new one. Tags and a description that are over their limits may be sent again
-    /// as they are stored.
+    /// `stored` has the settings of the check, or those of a new one. Texts that are over their limits may be sent again as they are
+    /// stored.
     pub(crate) fn parse(document: &Document, version: Version, stored: &Settings) -> Result<Self, FieldError> {
         Self::read(document, version, Some(stored))
     }
@@ -144,7 +144,7 @@ impl CheckFields {
         }
     }
 
-    /// Without settings, tags and a description may be of any length.
+    /// Without settings, texts may be of any length.
     fn read(document: &Document, version: Version, stored: Option<&Settings>) -> Result<Self, FieldError> {
         let desc = |text: &str| match stored {
             Some(stored) if text != stored.desc.as_str() => Description::parse(text),
@@ -154,12 +154,27 @@ impl CheckFields {
             Some(stored) if text != stored.tags.as_str() => Tags::parse(text),
             _ => Ok(Tags::stored(text)),
         };
-        let keywords = |name| document.text(name, Keywords::parse);
+        let check_name = |text: &str| match stored {
+            Some(stored) if text != stored.name.as_str() => Name::parse(text),
+            _ => Ok(Name::stored(text)),
+        };
+        let slug = |text: &str| match (stored, Slug::parse(text)) {
+            (Some(stored), Err(_)) if text == stored.slug.as_str() => Ok(Slug::stored(text)),
+            (None, Err(TextError::TooLong)) => Ok(Slug::stored(text)),
+            (_, parsed) => parsed,
+        };
+        // Of the two names that a list of keywords has in the API.
+        let keywords = |name, list: fn(&Settings) -> &Keywords| {
+            document.text(name, |text: &str| match stored {
+                Some(stored) if text != list(stored).as_str() => Keywords::parse(text),
+                _ => Ok(Keywords::stored(text)),
+            })
+        };
         // Fields are read in the order in which they stand here: that of the errors.
         let mut edit = Edit {
             channels: document.string("channels")?.map(|list| ChannelChoice::parse(&list)),
             desc: document.text("desc", desc)?,
-            failure_kw: keywords("failure_kw")?,
+            failure_kw: keywords("failure_kw", |settings| &settings.failure_kw)?,
             filter_subject: document.boolean("filter_subject")?,
             filter_body: document.boolean("filter_body")?,
             filter_http_body: document.boolean("filter_http_body")?,
@@ -167,13 +182,13 @@ impl CheckFields {
             grace: document.seconds("grace")?,
             manual_resume: document.boolean("manual_resume")?,
             post_only: document.choice("methods", post_only)?,
-            name: document.text("name", Name::parse)?,
+            name: document.text("name", check_name)?,
             schedule: document.text("schedule", |text| Schedule::parse(text).map(Arc::new))?,
-            slug: document.text("slug", Slug::parse)?,
-            start_kw: keywords("start_kw")?,
-            subject: keywords("subject")?,
-            subject_fail: keywords("subject_fail")?,
-            success_kw: keywords("success_kw")?,
+            slug: document.text("slug", slug)?,
+            start_kw: keywords("start_kw", |settings| &settings.start_kw)?,
+            subject: keywords("subject", |settings| &settings.success_kw)?,
+            subject_fail: keywords("subject_fail", |settings| &settings.failure_kw)?,
+            success_kw: keywords("success_kw", |settings| &settings.success_kw)?,
             tags: document.text("tags", tags)?,
             timeout: document.seconds("timeout")?,
             tz: document.text("tz", Timezone::parse)?,

@@ -32,7 +32,7 @@ const MOST_TAGS: usize = 20;
 pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
     let (handle, project, now) = (call.handle().clone(), call.caller.project, call.now);
     let filter = Filter::of(&call.head.uri)?;
-    let looked_at = handle.state().project(project).map_or(0, |project_state| project_state.checks.len());
+    let looked_at = handle.with_state(|state| state.project(project).map_or(0, |project_state| project_state.checks.len()));
     let room = call.door.api.listed.take(project, looked_at).await?;
     let is_short = looked_at <= FEW_CHECKS;
     let (checks, channels, until) = call
@@ -43,7 +43,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<List, Fault> {
             let checks = filter.checks(&handle, project, looked_at);
             let until = checks.iter().filter_map(|check| check.state.next_change(&check.settings, now)).min();
             // Read after the checks, so that every channel that they name is there. One that was deleted meanwhile is left out.
-            (checks, channels(&handle.state(), project), until)
+            (checks, handle.with_state(|state| channels(state, project)), until)
         })
         .await?;
     let view = call.view();
@@ -104,7 +104,7 @@ impl Filter {
         for (name, value) in request::query(uri) {
             match name.as_deref() {
                 Some("slug") if value.as_deref() == Some("") => filter.slug = None,
-                Some("slug") => filter.slug = Some(value.and_then(|slug| Slug::parse(&slug).ok())),
+                Some("slug") => filter.slug = Some(value.map(|slug| Slug::stored(&slug))),
                 Some("tag") => {
                     tags += 1;
                     filter.tags.insert(value);
@@ -132,10 +132,8 @@ impl Filter {
             None => handle.each_check(project, take),
             Some(None) => {}
             Some(Some(slug)) => {
-                let of_slug: Vec<Check> = {
-                    let state = handle.state();
-                    state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).cloned().collect()
-                };
+                let of_slug: Vec<Check> = handle
+                    .with_state(|state| state.checks_by_slug(project, slug).iter().filter_map(|id| state.check(*id)).cloned().collect());
                 of_slug.into_iter().for_each(&mut take);
             }
         }
@@ -199,7 +197,7 @@ async fn change(call: &Call<'_>, command: Command) -> Result<Reply, Fault> {
 
 fn written(call: &Call<'_>, check: &Check, members: Members, now: Moment) -> String {
     let mut out = String::with_capacity(CHECK_BYTES);
-    let channels = channels(&call.handle().state(), check.project);
+    let channels = call.handle().with_state(|state| channels(state, check.project));
     call.view().write_check(&mut out, check, members, &channels, now);
     out
 }

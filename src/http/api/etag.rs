@@ -47,10 +47,11 @@ impl Seal {
     fn new(call: &Call<'_>) -> Result<Self, Fault> {
         let address = Sha256::digest(location(call.door, call.address.version, call.address.resource, &call.head.uri));
         let address = address.iter().take(ADDRESS_BYTES).fold(0, |address: u64, byte| address << 8 | u64::from(*byte));
-        let state = call.handle().state();
-        // The key may have been revoked with its project.
-        let version = state.project(call.caller.project).ok_or(Fault::WrongKey)?.version;
-        Ok(Self(format!("{:x}-{version:x}-{:x}-{address:x}", state.epoch, call.caller.key.0)))
+        call.handle().with_state(|state| {
+            // The key may have been revoked with its project.
+            let version = state.project(call.caller.project).ok_or(Fault::WrongKey)?.version;
+            Ok(Self(format!("{:x}-{version:x}-{:x}-{address:x}", state.epoch, call.caller.key.0)))
+        })
     }
 
     /// The tag of a list written at `from` that time alone will not change before `until`.

@@ -62,9 +62,10 @@ pub(super) async fn dispatch(call: OwnCall<'_>, verb: Verb) -> Result<Reply, Fau
 impl OwnCall<'_> {
     /// The channel of this UUID in the caller's project. One of another project is unknown.
     fn channel(&self, uuid: Uuid) -> Result<Arc<Channel>, Fault> {
-        let state = self.handle().state();
-        let channels = state.project(self.caller.project).into_iter().flat_map(|project_state| project_state.channels.values());
-        channels.into_iter().find(|channel| channel.uuid == uuid).map(Arc::clone).ok_or(Fault::NotFound)
+        self.handle().with_state(|state| {
+            let channels = state.project(self.caller.project).into_iter().flat_map(|project_state| project_state.channels.values());
+            channels.into_iter().find(|channel| channel.uuid == uuid).map(Arc::clone).ok_or(Fault::NotFound)
+        })
     }
 }
 

@@ -19,7 +19,7 @@ impl Found {
     /// The UUID of the check, if it is known and in this project.
     pub(super) fn get(&self, handle: &Handle, project: ProjectId, key: UniqueKey) -> Option<Uuid> {
         let uuid = *self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?;
-        handle.state().check_by_uuid(uuid).is_some_and(|check| check.project == project).then_some(uuid)
+        handle.with_state(|state| state.check_by_uuid(uuid).is_some_and(|check| check.project == project).then_some(uuid))
     }
 
     /// Looks at every check of the project, which may take long, and keeps their keys.

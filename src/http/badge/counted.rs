@@ -65,6 +65,5 @@ impl Counted {
 
 /// Changes whenever something of the project does.
 fn version(handle: &Handle, project: ProjectId) -> Option<(u64, u64)> {
-    let state = handle.state();
-    Some((state.epoch, state.project(project)?.version))
+    handle.with_state(|state| Some((state.epoch, state.project(project)?.version)))
 }

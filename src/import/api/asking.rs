@@ -21,6 +21,8 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// How often something is asked for again when the server is away or in trouble, and the pause before that, doubled each time.
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Versions of the API, the newest first. Releases before 2024 have no version 3, and the first had version 1 alone.
+const VERSIONS: [&str; 3] = ["v3", "v2", "v1"];
 /// How often a server may ask to wait in a row, and for how many seconds at the most: see [limits](crate::docs::limits).
 const MOST_WAITS: u32 = 20;
 const LONGEST_WAIT: u64 = 600;
@@ -91,13 +93,29 @@ impl Asking {
         Ok(Self { outbound, base: format!("{url}/api/v3/"), key: api.key.clone(), clock, pace })
     }
 
-    /// What is at this path below that of the API.
+    /// Returns what is at this path in the newest version of the API that the server has. Later requests use that version.
+    pub(super) async fn newest(&mut self, path: &str) -> Result<Json, String> {
+        let newest = self.base.clone();
+        for version in VERSIONS {
+            self.base = format!("{}{version}/", newest.trim_end_matches("v3/"));
+            if let Some(answer) = self.optional(path).await? {
+                return Ok(answer);
+            }
+        }
+        Err(format!("{newest}{path}: it is not there: 404"))
+    }
+
+    /// Returns what is at this path below that of the API.
     pub(super) async fn json(&self, path: &str) -> Result<Json, String> {
+        self.optional(path).await?.ok_or_else(|| format!("{}{path}: it is not there: 404", self.base))
+    }
+
+    /// Returns what is at this path below that of the API; `None`: nothing is.
+    pub(super) async fn optional(&self, path: &str) -> Result<Option<Json>, String> {
         self.ask(path, LONGEST_LIST, |answer| {
             serde_json::from_slice(&answer.body).map(Some).map_err(|error| format!("the answer is not JSON: {error}"))
         })
-        .await?
-        .ok_or_else(|| format!("{}{path}: it is not there: 404", self.base))
+        .await
     }
 
     /// The body of a ping; `None`: it is gone meanwhile.

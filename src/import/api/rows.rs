@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -23,14 +25,25 @@ pub(super) struct Seen {
     last_end: Option<Moment>,
     /// The newest start: its number, its time, its run.
     start: Option<(u64, Json, Json)>,
-    /// The status after the newest flip that was taken.
-    status: Option<&'static str>,
+    /// The status after the newest flip.
+    pub(super) status: Option<&'static str>,
     /// How many pings are listed.
     pub(super) pings: u64,
+    /// The seconds in which a job reported its end, and of those the ones in which it had failed.
+    pub(super) ends: BTreeSet<i64>,
+    pub(super) failures: BTreeSet<i64>,
+    /// The seconds in which a run began.
+    pub(super) starts: BTreeSet<i64>,
 }
 
 impl Seen {
-    fn note(&mut self, at: &Json) -> Result<Moment, String> {
+    /// Frees what only the reading of flips needs.
+    pub(super) fn forget_times(&mut self) {
+        (self.ends, self.failures, self.starts) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    }
+
+    /// Reads the time of an entry, and keeps the oldest.
+    pub(super) fn note(&mut self, at: &Json) -> Result<Moment, String> {
         let at = at.as_str().and_then(moment).ok_or("an entry of a log has no time")?;
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
         Ok(at)
@@ -44,20 +57,29 @@ pub(super) fn list(answer: &Json, member: &str) -> Result<Vec<Json>, String> {
 
 /// The UUID of a check.
 pub(super) fn uuid(check: &Json) -> Result<Uuid, String> {
-    let uuid = check.get("uuid").and_then(Json::as_str).and_then(hyphenated_uuid);
+    let of = |name: &str| check.get(name).and_then(Json::as_str);
+    // Releases before 2024 show it in URLs alone.
+    let in_url = || of("update_url").and_then(|url| url.rsplit('/').next());
+    let uuid = of("uuid").or_else(in_url).and_then(hyphenated_uuid);
     uuid.ok_or_else(|| "the server shows no UUIDs: give a key that may write with --key-file".into())
 }
 
 /// The project and the profile of its owner, which holds the log limit.
-pub(super) fn project(api: &Api, badges: &Json, pings: u64) -> Result<[(&'static str, Json); 2], String> {
-    let url = badges.get("badges").and_then(|badges| badges.get("*")?.get("svg")?.as_str());
-    let badge_key = url.and_then(|url| url.split_once("/badge/")?.1.split('/').next()).filter(|key| !key.is_empty());
-    let badge_key = badge_key.ok_or("the server shows no badge of the whole project")?;
+pub(super) fn project(api: &Api, badges: Option<&Json>, pings: u64) -> Result<[(&'static str, Json); 2], String> {
+    let url = badges.and_then(|badges| badges.get("badges")?.get("*")?.get("svg")?.as_str());
+    let rest = url.and_then(|url| Some(url.split_once("/badge/")?.1));
+    let badge_key = rest.and_then(|rest| rest.split('/').next()).filter(|key| !key.is_empty());
+    if badges.is_some() && badge_key.is_none() {
+        return Err("the server shows no badge of the whole project".into());
+    }
+    let signature = rest.and_then(|rest| rest.split('/').nth(1)?.split('.').next()?.strip_suffix("-2"));
     // The API does not tell the UUID of the project: this one is the same whenever it is read.
-    let digest: [u8; 32] = Sha256::digest(badge_key).into();
+    let known = badge_key.map_or_else(|| format!("{} {}", api.url.trim_end_matches('/'), api.project.as_str()), str::to_owned);
+    let digest: [u8; 32] = Sha256::digest(known).into();
     let uuid = uuid::Builder::from_random_bytes(digest.first_chunk().copied().unwrap_or_default()).into_uuid();
     let project = json!({
         "code": uuid.to_string(), "name": api.project.as_str(), "owner": 1, "badge_key": badge_key,
+        "badge_signature": signature,
         "api_key": api.key, "api_key_readonly": api.read_only_key, "ping_key": api.ping_key,
     });
     let limit = pings.max(DEFAULT_PING_LOG_LIMIT.into());
@@ -70,8 +92,15 @@ pub(super) fn check(check: &Json, seen: &Seen, created: Moment) -> Result<Json, 
     let get = |name: &str| check.get(name).cloned().unwrap_or_default();
     let same = ["name", "slug", "tags", "desc", "tz", "schedule", "manual_resume", "methods", "start_kw", "success_kw", "failure_kw"];
     let switches = ["filter_subject", "filter_body", "filter_http_body", "filter_default_fail", "n_pings"];
-    for name in same.into_iter().chain(switches) {
+    // What a release does not show, its database does not have.
+    let there = |name: &&str| check.get(*name).is_some();
+    for name in same.into_iter().chain(switches).filter(there) {
         fields.insert(name.into(), get(name));
+    }
+    for (old, new) in [("subject", "success_kw"), ("subject_fail", "failure_kw")] {
+        if check.get(new).is_none() && check.get(old).is_some() {
+            fields.insert(old.into(), get(old));
+        }
     }
     // Lengths of time are microseconds there, and seconds here.
     for name in ["timeout", "grace", "last_duration"] {
@@ -86,13 +115,19 @@ pub(super) fn check(check: &Json, seen: &Seen, created: Moment) -> Result<Json, 
     };
     let status = match get("status").as_str() {
         Some("grace") => "up".into(),
+        // Version 1 shows it in place of the status.
+        Some("started") => match seen.status {
+            Some(status) => status.into(),
+            None if get("last_ping").is_null() => "new".into(),
+            None => "up".into(),
+        },
         _ => get("status"),
     };
     let badge = get("badge_url").as_str().and_then(|url| url.rsplit('/').next()?.split('.').next().and_then(hyphenated_uuid));
     let shown = get("last_ping").as_str().and_then(moment);
     // The list shows whole seconds.
     let exact = seen.last_end.filter(|exact| shown.is_some_and(|shown| shown.secs() == exact.secs()));
-    let is_started = get("started") == Json::Bool(true);
+    let is_started = get("started") == Json::Bool(true) || get("status") == "started";
     let (start, rid) = match &seen.start {
         Some((_, start, rid)) if is_started => (start.clone(), rid.clone()),
         _ => (Json::Null, Json::Null),
@@ -122,44 +157,27 @@ pub(super) fn channel(channel: &Json, checks: &[Json], created: Moment) -> Resul
     Ok(json!({ "code": id, "project": 1, "name": get("name"), "kind": get("kind"), "created": written(created), "checks": assigned }))
 }
 
-/// Flips, oldest first.
-pub(super) fn flips(answer: &Json) -> Result<Vec<Json>, String> {
-    let mut flips = answer.as_array().cloned().ok_or("the server shows no list of flips")?;
-    flips.reverse();
-    Ok(flips)
-}
-
-/// A flip of the check of this number, which comes after those that were taken. Only flips up and down are shown.
-pub(super) fn flip(owner: u64, flip: &Json, seen: &mut Seen) -> Result<Json, String> {
-    let at = flip.get("timestamp").cloned().unwrap_or_default();
-    seen.note(&at)?;
-    let (before, after) = match flip.get("up").and_then(Json::as_u64) {
-        Some(1) => ("down", "up"),
-        Some(0) => ("up", "down"),
-        _ => return Err("a flip goes neither up nor down".into()),
-    };
-    // It was told there, if anybody was to be told.
-    let old = seen.status.replace(after).unwrap_or(before);
-    Ok(json!({ "owner": owner, "created": at, "processed": at, "old_status": old, "new_status": after, "reason": "" }))
-}
-
 /// A ping of the check of this number.
 pub(super) fn ping(owner: u64, ping: &Json, body: Option<Vec<u8>>, seen: &mut Seen) -> Result<Json, String> {
     let get = |name: &str| ping.get(name).cloned().unwrap_or_default();
-    let (at, n) = (seen.note(&get("date"))?, get("n").as_u64().unwrap_or(0));
+    let (at, n) = (seen.note(&get("date"))?, get("n").as_u64());
     seen.pings += 1;
     let kind = match get("type").as_str() {
         Some("success") => {
             seen.last_end = seen.last_end.max(Some(at));
+            seen.ends.insert(at.secs());
             "".into()
         }
         Some("fail") => {
             seen.last_end = seen.last_end.max(Some(at));
+            seen.ends.insert(at.secs());
+            seen.failures.insert(at.secs());
             get("type")
         }
         Some("start") => {
-            if seen.start.as_ref().is_none_or(|(newest, ..)| *newest < n) {
-                seen.start = Some((n, get("date"), get("rid")));
+            seen.starts.insert(at.secs());
+            if seen.start.as_ref().is_none_or(|(newest, ..)| Some(*newest) < n) {
+                seen.start = n.map(|n| (n, get("date"), get("rid"))).or(seen.start.take());
             }
             get("type")
         }

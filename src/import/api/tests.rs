@@ -33,14 +33,14 @@ fn shown(more: &Json) -> Json {
 /// What becomes of such a check with this log.
 fn read(check: &Json, flips: &Json, pings: &[Json]) -> Result<Imported, String> {
     let (dump, mut seen) = (DumpFile::new(&Random::System)?, Seen::default());
-    for (at, flip) in rows::flips(flips)?.iter().enumerate() {
-        dump.put("api.flip", number(at), &rows::flip(1, flip, &mut seen)?)?;
-    }
     for ping in pings {
         dump.put("api.ping", 1, &rows::ping(1, ping, Some(b"body".to_vec()), &mut seen)?)?;
     }
+    for (at, fields) in flips::flips(flips, check, 1, &mut seen)?.iter().enumerate() {
+        dump.put("api.flip", number(at), fields)?;
+    }
     let badges = json!({ "badges": { "*": { "svg": "https://hc.example.org/badge/bk-1/AAAAAAAA-2.svg" } } });
-    for (model, fields) in rows::project(&api(), &badges, seen.pings)? {
+    for (model, fields) in rows::project(&api(), Some(&badges), seen.pings)? {
         dump.put(model, 1, &fields)?;
     }
     let now = Moment::from_secs(1_717_250_000);
@@ -100,10 +100,12 @@ fn schedules_are_of_the_kind_that_they_are() {
 #[test]
 fn a_project_has_the_same_uuid_whenever_it_is_read() {
     let badges = |key: &str| json!({ "badges": { "*": { "svg": format!("https://h/sub/badge/{key}/AAAAAAAA-2.svg") } } });
-    let uuid = |key: &str| rows::project(&api(), &badges(key), 5).unwrap()[0].1["code"].clone();
+    let uuid = |key: &str| rows::project(&api(), Some(&badges(key)), 5).unwrap()[0].1["code"].clone();
     assert_eq!(uuid("bk-1"), uuid("bk-1"));
     assert_ne!(uuid("bk-1"), uuid("bk-2"));
-    let limit = |pings: u64| rows::project(&api(), &badges("b"), pings).unwrap()[1].1["ping_log_limit"].clone();
+    let unknown = || rows::project(&api(), None, 5).unwrap()[0].1["code"].clone();
+    assert_eq!(unknown(), unknown());
+    let limit = |pings: u64| rows::project(&api(), Some(&badges("b")), pings).unwrap()[1].1["ping_log_limit"].clone();
     assert_eq!((limit(0), limit(1000)), (100.into(), 1000.into()));
 }
 
@@ -112,13 +114,7 @@ fn what_makes_no_sense_is_told() {
     for (wrong, part) in [
         (rows::list(&json!({ "checks": 1 }), "checks").unwrap_err(), "no list of checks"),
         (rows::uuid(&json!({ "unique_key": "x" })).unwrap_err(), "give a key that may write"),
-        (rows::project(&api(), &json!({ "badges": {} }), 0).unwrap_err(), "no badge of the whole project"),
-        (
-            rows::flip(1, &json!({ "timestamp": "2024-06-01T12:00:05+00:00", "up": 2 }), &mut Seen::default()).unwrap_err(),
-            "neither up nor down",
-        ),
-        (rows::flip(1, &json!({ "up": 1 }), &mut Seen::default()).unwrap_err(), "has no time"),
-        (rows::flips(&json!({})).unwrap_err(), "no list of flips"),
+        (rows::project(&api(), Some(&json!({ "badges": {} })), 0).unwrap_err(), "no badge of the whole project"),
         (read(&shown(&json!({ "grace": "x" })), &json!([]), &[]).unwrap_err(), "grace is not a length of time"),
     ] {
         assert!(wrong.contains(part), "{wrong}");

@@ -3,8 +3,9 @@
 use serde_json::Value as Json;
 use uuid::Uuid;
 
+use super::convert;
 use crate::domain::alert::ChannelHealth;
-use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Need};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Form, GivenSettings, Maker, Need};
 use crate::domain::imported::{ImportedChannel, ImportedSettings};
 use crate::domain::moment::Moment;
 use crate::domain::project::ChannelName;
@@ -12,12 +13,30 @@ use crate::import::environment::Environment;
 use crate::import::rows::{Complaint, Row};
 
 /// What becomes of a channel.
+#[derive(Debug)]
 pub(super) enum Made {
     /// It comes along.
-    Channel(ImportedChannel),
-    /// It does not, for this reason.
-    Dropped(String),
+    Channel {
+        /// The channel.
+        channel: ImportedChannel,
+        /// What was changed of it without a loss.
+        changes: Vec<String>,
+    },
+    /// It stays behind: there is no such kind.
+    Dropped {
+        /// Its name.
+        name: String,
+        /// Its UUID.
+        uuid: Uuid,
+        /// Its kind there.
+        kind: String,
+        /// Why.
+        why: String,
+    },
 }
+
+/// Characters of a reason why a channel is disabled.
+const LONGEST_REASON: usize = 300;
 
 /// Settings as they are put together.
 struct Given<'a> {
@@ -32,40 +51,60 @@ struct Given<'a> {
     is_silent: bool,
 }
 
-/// Reads a row of the table of channels.
+/// Reads a row of the table of channels. Settings that cannot be read, or that no channel has here, are left out: the channel is disabled.
 pub(super) fn channel(row: &Row, environment: &Environment, now: Moment) -> Result<Made, Complaint> {
-    let name = row.text("name")?;
-    let wrong = |what: &str| row.wrong(what).of(name);
-    let uuid = row.need("code", row.uuid("code"))?;
-    let name = ChannelName::parse(name).map_err(|problem| wrong(&format!("name: {problem}")))?;
-    let kind = row.text("kind")?;
+    let name = row.text("name").unwrap_or_default();
+    let uuid = row.need("code", row.uuid("code")).map_err(|complaint| complaint.of(name))?;
+    let word = row.text("kind").unwrap_or_default();
     // Aliases are words of the command line.
-    let Some(kind) = ChannelKind::named(kind).filter(|known| known.name == kind) else {
-        return Ok(Made::Dropped(format!("{kind:?} is no kind of channel here")));
+    let Some(kind) = ChannelKind::named(word).filter(|known| known.name == word) else {
+        let why = format!("{word:?} is no kind of channel here");
+        return Ok(Made::Dropped { name: name.into(), uuid, kind: word.into(), why });
     };
-    let text = row.text("value")?;
+    let mut changes = Vec::new();
+    let name = fitting(name, &mut changes);
+    let text = row.text("value").unwrap_or_default();
     let json = serde_json::from_str(text).unwrap_or_default();
     let mut given = Given { kind, text, json, environment, pairs: Vec::new(), is_silent: false };
-    let is_known = row.has("value");
-    if is_known {
-        given.read().ok_or_else(|| wrong(&format!("value is not what a channel of kind {} has", kind.name)))?;
+    let is_shown = row.has("value");
+    let is_read = is_shown && given.read().is_some();
+    if !is_read {
+        given.pairs.clear();
     }
-    let is_silent = given.is_silent;
-    let settings = match given.settings(is_known) {
-        Ok(settings) => settings,
-        Err(problem) => return Ok(Made::Dropped(format!("{:?}: {problem}", name.as_str()))),
-    };
+    let is_silent = is_read && given.is_silent;
+    given.convert(&mut changes);
+    let (settings, problem) = given.settings(is_read);
+    let flag = |column: &str, unless_said: bool| row.flag(column).ok().flatten().unwrap_or(unless_said);
     let disabled = match &settings {
-        ImportedSettings::Incomplete { lacks, .. } => Some(format!("imported without {}", lacks.join(", "))),
-        ImportedSettings::Whole(_) if row.flag("disabled")?.unwrap_or(false) => Some("it was disabled before it was imported".into()),
+        ImportedSettings::Incomplete { lacks, .. } => {
+            let problem = problem.or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
+            let reason =
+                format!("imported without {}{}", lacks.join(", "), problem.map_or(String::new(), |problem| format!(": {problem}")));
+            Some(reason.chars().take(LONGEST_REASON).collect())
+        }
+        ImportedSettings::Whole(_) if flag("disabled", false) => Some("it was disabled before it was imported".to_owned()),
         ImportedSettings::Whole(_) if is_silent => Some("it told neither up nor down before it was imported".into()),
-        ImportedSettings::Whole(_) if kind.name == "email" && !row.flag("email_verified")?.unwrap_or(true) => {
+        ImportedSettings::Whole(_) if kind.name == "email" && !flag("email_verified", true) => {
             Some("its address was not confirmed before it was imported".into())
         }
         ImportedSettings::Whole(_) => None,
     };
-    let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), failing: None };
-    Ok(Made::Channel(ImportedChannel { uuid, name, settings, operator: true, health, managed: None }))
+    let health = ChannelHealth { disabled: disabled.map(|reason| (now, reason.into())), ..ChannelHealth::default() };
+    // Any user there may have given it: it has the rights of one that was made through the API, unless only the operator makes such.
+    let operator = match &settings {
+        ImportedSettings::Whole(settings) => settings.allowed_by(Maker::Api).is_err(),
+        ImportedSettings::Incomplete { kind, .. } => kind.operators_only,
+    };
+    Ok(Made::Channel { channel: ImportedChannel { uuid, name, settings, operator, health, managed: None }, changes })
+}
+
+/// Returns a name that channels may have.
+fn fitting(name: &str, changes: &mut Vec<String>) -> ChannelName {
+    ChannelName::parse(name).unwrap_or_else(|problem| {
+        changes.push(format!("its name is cut: {problem}"));
+        let cut: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
+        ChannelName::parse(&cut).unwrap_or_default()
+    })
 }
 
 impl Given<'_> {
@@ -79,7 +118,12 @@ impl Given<'_> {
                 let url = self.text_or(&["webhook", "url"])?;
                 self.put("url", url.replacen("https://discordapp.com/", "https://discord.com/", 1))
             }
-            "rocketchat" | "googlechat" | "msteamsw" | "victorops" | "spike" | "pagertree" => self.put("url", self.text.to_owned()),
+            "rocketchat" | "googlechat" | "msteamsw" | "victorops" => self.put("url", self.text.to_owned()),
+            // The integration at the other end expects what a Healthchecks sends.
+            "spike" | "pagertree" => {
+                self.put("url", self.text.to_owned());
+                self.put("integration", "healthchecks".into())
+            }
             "telegram" => {
                 self.put("chat", self.get(&["id"])?);
                 self.put("thread", self.get(&["thread_id"]).unwrap_or_default());
@@ -251,27 +295,84 @@ impl Given<'_> {
         self.put("topic", self.get(&["topic"]).unwrap_or_default())
     }
 
-    /// The settings, if the kind takes them. Where some are missing, others are tried in their place. Where nothing is known of them, all
-    /// that people are to give is.
-    fn settings(self, is_known: bool) -> Result<ImportedSettings, String> {
+    /// Writes URLs and mail addresses as they are written here.
+    fn convert(&mut self, changes: &mut Vec<String>) {
+        let mut headers = Vec::new();
+        for (key, value) in &mut self.pairs {
+            let Some(field) = self.kind.fields.iter().find(|field| field.key == key) else { continue };
+            let converted = match field.form {
+                Form::Url | Form::SecretUrl => convert::url(value),
+                Form::MailAddresses(_) => convert::mail(value),
+                _ => continue,
+            };
+            if converted.changes.is_empty() {
+                continue;
+            }
+            match (converted.authorization, key.strip_suffix("-url")) {
+                (None, _) => {}
+                (Some(header), Some(way)) if self.kind.name == "webhook" => headers.push((format!("{way}-header.Authorization"), header)),
+                // Only webhooks have headers: that it cannot be sent is said of it as it is.
+                (Some(_), _) => continue,
+            }
+            changes.extend(converted.changes.iter().map(|change| format!("{key}: {change}")));
+            *value = converted.value;
+        }
+        for (name, header) in headers {
+            // A header that was given counts more, as it did there.
+            if !self.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case(&name)) {
+                self.pairs.push((name, header));
+            }
+        }
+    }
+
+    /// The settings, and why some of them are refused if some are. Those are left out. Where some are missing, others are tried in their
+    /// place. Where nothing is known of them, all that people are to give is missing.
+    fn settings(self, is_known: bool) -> (ImportedSettings, Option<String>) {
         let Self { kind, pairs, .. } = self;
-        let has = |key: &str| pairs.iter().any(|(given, _)| given == key);
+        let (mut kept, mut refused, mut problem) = (Vec::new(), Vec::new(), None);
+        for (key, value) in pairs {
+            match ChannelSettings::stored(kind, [(key.as_str(), value.as_str())]) {
+                Ok(_) => kept.push((key, value)),
+                Err(error) => {
+                    refused.extend(kind.fields.iter().map(|field| field.key).find(|field| belongs(&key, field)));
+                    problem.get_or_insert_with(|| error.problem().to_owned());
+                }
+            }
+        }
+        let has = |key: &str| kept.iter().any(|(given, _)| given == key);
         let is_needed = |need: &Need| matches!(need, Need::Required | Need::ToDeliver);
         let mut lacks: Vec<_> =
             kind.fields.iter().filter(|field| is_needed(&field.need) && !has(field.key)).map(|field| field.key).collect();
         if matches!(kind.name, "sms" | "whatsapp") && !has("from") && !has("service") {
             lacks.push("from");
         }
+        refused.retain(|key| !lacks.contains(key));
+        lacks.extend(refused);
+        let example = || kind.example.iter().map(|(key, _)| *key);
         if !is_known && lacks.is_empty() {
-            lacks.extend(kind.example.iter().map(|(key, _)| *key));
+            lacks.extend(example());
         }
         let tried = kind.example.iter().filter(|(key, _)| lacks.contains(key)).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let settings = ChannelSettings::parse(kind, pairs.iter().cloned().chain(tried)).map_err(|error| error.to_string())?;
-        Ok(match lacks.is_empty() {
-            true => ImportedSettings::Whole(settings),
-            false => ImportedSettings::Incomplete { kind, given: GivenSettings::new(pairs), lacks: lacks.into() },
-        })
+        match ChannelSettings::unchecked(kind, kept.iter().cloned().chain(tried)) {
+            Ok(settings) if lacks.is_empty() => return (ImportedSettings::Whole(settings), None),
+            Ok(_) => {}
+            Err(error) => {
+                problem.get_or_insert_with(|| error.problem().to_owned());
+                if lacks.is_empty() {
+                    lacks.extend(example());
+                }
+                if ChannelSettings::stored(kind, kept.iter().map(|(key, value)| (key.as_str(), value.as_str()))).is_err() {
+                    kept.clear();
+                }
+            }
+        }
+        (ImportedSettings::Incomplete { kind, given: GivenSettings::new(kept), lacks: lacks.into() }, problem)
     }
+}
+
+/// True if a key is that of a field, or one of those that its pattern stands for.
+fn belongs(key: &str, field: &str) -> bool {
+    field.strip_suffix("NAME").map_or(field == key, |prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]

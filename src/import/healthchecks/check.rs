@@ -8,7 +8,7 @@ use crate::domain::imported::ImportedCheck;
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::schedule::{Kind, Schedule};
 use crate::domain::status::Status;
-use crate::domain::text::{Description, Keywords, Seconds, Slug, Tags};
+use crate::domain::text::{Description, Keywords, Name, Seconds, Slug, Tags};
 use crate::domain::timezone::Timezone;
 use crate::import::Options;
 use crate::import::rows::{Complaint, Row};
@@ -20,6 +20,8 @@ pub(super) struct ReadCheck {
     pub(super) check: ImportedCheck,
     /// A time of it lay in the future.
     pub(super) is_changed: bool,
+    /// Remarks for the report.
+    pub(super) notes: Vec<&'static str>,
 }
 
 /// What people call a check: its name, its slug or its UUID.
@@ -34,39 +36,47 @@ pub(super) fn is_meant(row: &Row, word: &str) -> Result<bool, Complaint> {
     Ok([row.text("name")?, row.text("slug")?, &uuid].contains(&word))
 }
 
-/// Reads a row of the table of checks.
+/// Reads a row of the table of checks. A complaint names the way out.
 pub(super) fn check(row: &Row, options: &Options, now: Moment) -> Result<ReadCheck, Complaint> {
     let read = || {
-        let settings = settings(row, options)?;
+        let mut notes = Vec::new();
+        let settings = settings(row, options, &mut notes)?;
         let created = row.need("created", row.moment("created"))?;
-        let (state, is_changed) = state(row, created, &settings, now)?;
+        let (state, is_changed) = state(row, created, &settings, now, &mut notes)?;
         let uuid = row.need("code", row.uuid("code"))?;
         let badge = row.uuid("badge_key")?;
         let created = created.min(now);
         let (channels, parents, behind, managed) = (Box::default(), Box::default(), None, None);
         let check = ImportedCheck { uuid, badge, created, settings, channels, parents, state, behind, managed };
-        Ok(ReadCheck { check, is_changed })
+        Ok(ReadCheck { check, is_changed, notes })
     };
     let name = called(row)?;
-    read().map_err(|complaint: Complaint| complaint.of(&name))
+    read().map_err(|complaint: Complaint| complaint.of(&name).or_skip())
 }
 
-fn settings(row: &Row, options: &Options) -> Result<Settings, Complaint> {
-    let told = |column: &'static str| move |problem: String| row.wrong(format!("{column}: {problem}"));
-    let name = given::name(row.text("name")?).map_err(told("name"))?;
+fn settings(row: &Row, options: &Options, notes: &mut Vec<&'static str>) -> Result<Settings, Complaint> {
+    // Stored texts may be over the limits of today.
+    let name = Name::stored(row.text("name")?);
     // Releases before 2021 had no slugs, and the next one made them so.
     let slug = match row.has("slug") {
-        true => given::slug(row.text("slug")?).map_err(told("slug"))?,
+        true => Slug::stored(row.text("slug")?),
         false => Slug::derived(&name),
     };
-    let seconds = |column: &'static str, default: Seconds| match row.micros(column)? {
-        None => Ok(default),
-        Some(micros) if micros % MICROS == 0 => given::in_seconds(micros / MICROS).map_err(told(column)),
-        Some(_) => Err(row.wrong(format!("{column} is not a whole number of seconds"))),
+    let mut seconds = |column: &'static str, default: Seconds| {
+        let Some(micros) = row.micros(column)? else { return Ok(default) };
+        let nearest = Seconds::nearest(micros / MICROS);
+        if nearest.get().checked_mul(MICROS) != Some(micros) {
+            notes.push("with a period or grace that checks do not have here: it becomes the nearest one");
+        }
+        Ok(nearest)
     };
+    let (timeout, grace) = (seconds("timeout", Seconds::DAY)?, seconds("grace", Seconds::HOUR)?);
     let (success_kw, failure_kw) = (first(row, &["success_kw", "subject"])?, first(row, &["failure_kw", "subject_fail"])?);
-    let keywords = |column: &'static str, text: &str| given::keywords(text).map_err(told(column));
-    let (success_kw, failure_kw): (Keywords, Keywords) = (keywords("success_kw", success_kw)?, keywords("failure_kw", failure_kw)?);
+    let [start_kw, success_kw, failure_kw] = [row.text("start_kw")?, success_kw, failure_kw].map(Keywords::stored);
+    let fit = name.fits() && slug.fits() && [&start_kw, &success_kw, &failure_kw].into_iter().all(Keywords::fits);
+    if !fit {
+        notes.push("with a name, slug or words that are over a limit of today: they are kept");
+    }
     let flag = |column: &str| Ok(row.flag(column)?.unwrap_or(false));
     // Before there was a flag, keywords alone turned the search in subjects on.
     let has_keywords = !success_kw.is_empty() || !failure_kw.is_empty();
@@ -79,16 +89,15 @@ fn settings(row: &Row, options: &Options) -> Result<Settings, Complaint> {
     Ok(Settings {
         name,
         slug,
-        // Stored texts may be over the limits of today.
         tags: Tags::stored(row.text("tags")?),
         desc: Description::stored(row.text("desc")?),
-        timeout: seconds("timeout", Seconds::DAY)?,
-        grace: seconds("grace", Seconds::HOUR)?,
+        timeout,
+        grace,
         schedule: schedule(row)?,
         tz: zone(row, options)?,
         manual_resume: flag("manual_resume")?,
         post_only,
-        start_kw: keywords("start_kw", row.text("start_kw")?)?,
+        start_kw,
         success_kw,
         failure_kw,
         filters: Filters {
@@ -130,7 +139,13 @@ fn zone(row: &Row, options: &Options) -> Result<Timezone, Complaint> {
 }
 
 /// What has become of it, and whether times had to be changed for that.
-fn state(row: &Row, created: Moment, settings: &Settings, now: Moment) -> Result<(CheckState, bool), Complaint> {
+fn state(
+    row: &Row,
+    created: Moment,
+    settings: &Settings,
+    now: Moment,
+    notes: &mut Vec<&'static str>,
+) -> Result<(CheckState, bool), Complaint> {
     let is_future = std::cell::Cell::new(created > now);
     let past = |at: Moment| {
         is_future.set(is_future.get() || at > now);
@@ -146,7 +161,8 @@ fn state(row: &Row, created: Moment, settings: &Settings, now: Moment) -> Result
     // Its column is an integer of 32 bits.
     state.n_pings = u32::try_from(n_pings).map_err(|_| row.wrong("n_pings is negative or too large"))?.into();
     if state.status == Status::Up && state.last_ping.is_none() {
-        return Err(row.wrong("status is up, but last_ping is missing"));
+        notes.push("up without a ping: they are new");
+        state.status = Status::New;
     }
     state.failures = u16::from(state.status == Status::Down);
     state.expect(settings);

@@ -1,6 +1,8 @@
 //! What pings and flips of a Healthchecks are here. Of each check only counters are kept, and a few bits for each ping that comes along.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -23,6 +25,8 @@ struct Block {
     there: u64,
     future: u64,
     method: u64,
+    /// With a scheme, an address, a kind or something else that is not kept as it is.
+    odd: u64,
     body: u64,
     elsewhere: u64,
 }
@@ -48,8 +52,10 @@ pub(super) struct CheckLog {
     limit: u64,
     /// By how many times 64 numbers they are older than the newest.
     blocks: BTreeMap<u64, Block>,
-    /// The newest flip, and its number.
+    /// The flip that was logged last, and its number.
     newest: Option<(LastFlip, i64)>,
+    /// The latest time of a flip.
+    latest: Option<Moment>,
 }
 
 /// A word for a status.
@@ -59,65 +65,77 @@ pub(super) fn status(word: &str) -> Option<Status> {
 
 impl CheckLog {
     pub(super) fn new(uuid: Uuid, n_pings: u64, limit: u32) -> Self {
-        Self { uuid, n_pings, limit: limit.into(), blocks: BTreeMap::new(), newest: None }
+        Self { uuid, n_pings, limit: limit.into(), blocks: BTreeMap::new(), newest: None, latest: None }
     }
 
-    /// Its newest flip; `None`: there was none.
+    /// Its newest flip; `None`: there was none. Flips keep the order in which they were logged, and none is earlier than the one before it.
     pub(super) fn last_flip(&self) -> Option<LastFlip> {
-        self.newest.map(|(flip, _)| flip)
+        self.newest.map(|(flip, _)| LastFlip { at: self.latest.unwrap_or(flip.at), ..flip })
     }
 
-    /// Takes a flip. Of an old one only that it was is kept.
-    pub(super) fn flip(&mut self, row: &Row, now: Moment, tally: &mut Tally) -> Result<Option<ImportedFlip>, Complaint> {
-        let created = row.need("created", row.moment("created"))?;
-        let word = |column| status(row.text(column)?).ok_or_else(|| row.wrong(format!("{column} is no status")));
-        let (from, to) = (word("old_status")?, word("new_status")?);
-        let is_told = row.moment("processed")?.is_some();
+    /// Takes a flip. Of an old one only that it was is kept. Its time may lie in the future.
+    pub(super) fn flip(&mut self, row: &Row, now: Moment, tally: &mut Tally) -> Option<ImportedFlip> {
+        let read = || {
+            let created = row.need("created", row.moment("created"))?;
+            let word = |column| status(row.text(column)?).ok_or_else(|| row.wrong(format!("{column} is no status")));
+            let is_told = row.moment("processed")?.is_some();
+            Ok((created, word("old_status")?, word("new_status")?, is_told, row.id("id")?))
+        };
+        let Ok((created, from, to, is_told, number)) = read().map_err(|_: Complaint| ()) else {
+            tally.dropped(What::Flips, 1, "with a time or a status that cannot be read");
+            return None;
+        };
         let at = created.min(now);
-        let cause = match row.text("reason")? {
+        let cause = match row.text("reason").unwrap_or_default() {
             "timeout" => Cause::Late,
             "fail" => Cause::Fail,
             _ => Cause::Unknown,
         };
-        let number = row.id("id")?;
-        if self.newest.is_none_or(|(newest, last)| (newest.at, last) < (at, number)) {
+        if self.newest.is_none_or(|(_, last)| last < number) {
             self.newest = Some((LastFlip { at, from, cause, is_told }, number));
+        }
+        if created <= now {
+            self.latest = self.latest.max(Some(at));
         }
         if at < now.start_of_month(FLIP_MONTHS) {
             tally.dropped(What::Flips, 1, "older than two months and this one");
-            return Ok(None);
+            return None;
         }
         tally.carried(What::Flips, 1);
+        if row.flag("guessed").ok().flatten().unwrap_or(false) {
+            tally.note(What::Flips, Some(1), "taken for pauses and resumes: an API does not tell them from downtimes");
+        }
         if created > now {
             tally.changed(What::Flips, 1);
             tally.note(What::Flips, Some(1), "from the future: they become of now");
         }
-        Ok(Some(ImportedFlip { check: self.uuid, flip: Flip { at, from, to, cause } }))
+        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause } })
     }
 
     /// Takes a ping, unless it is too old or cannot be counted.
-    pub(super) fn ping(&mut self, row: &Row, options: &Options, now: Moment, tally: &mut Tally) -> Result<Option<ImportedPing>, Complaint> {
-        let n = row.integer("n")?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    pub(super) fn ping(&mut self, row: &Row, options: &Options, now: Moment, tally: &mut Tally) -> Option<ImportedPing> {
+        let n = row.integer("n").ok().flatten().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
         let why = match n {
             None => "without a number",
             _ if options.logs == Logs::None => "left out by --logs none",
             Some(n) if n > self.n_pings => "logged while the source was written",
             Some(n) if self.n_pings - n >= self.limit => "older than the log limit",
-            Some(n) => match self.block(n) {
-                (block, bit) if block.there & bit != 0 => "with the number of another",
-                _ => {
-                    let mut ping = self.take(n, row, options, now)?;
+            Some(n) => match (self.block(n), row.moment("created").ok().flatten()) {
+                ((block, bit), _) if block.there & bit != 0 => "with the number of another",
+                (_, None) => "with a time that cannot be read",
+                (_, Some(created)) => {
+                    let mut ping = self.take(n, created, row, options, now);
                     if ping.body.len() > LONGEST_BODY {
                         ping.body.truncate(LONGEST_BODY);
                         tally.changed(What::Bodies, 1);
                         tally.note(What::Bodies, Some(1), format!("of more than {LONGEST_BODY} bytes: they are cut"));
                     }
-                    return Ok(Some(ping));
+                    return Some(ping);
                 }
             },
         };
         tally.dropped(What::Pings, 1, why);
-        Ok(None)
+        None
     }
 
     fn block(&mut self, n: u64) -> (&mut Block, u64) {
@@ -125,57 +143,65 @@ impl CheckLog {
         (self.blocks.entry(age / 64).or_default(), 1 << (age % 64))
     }
 
-    fn take(&mut self, n: u64, row: &Row, options: &Options, now: Moment) -> Result<ImportedPing, Complaint> {
-        let created = row.need("created", row.moment("created"))?;
-        let kind = match row.text("kind")? {
+    /// Reads a ping. What of it cannot be kept as it is becomes the nearest thing that can: its log must have no gap.
+    fn take(&mut self, n: u64, created: Moment, row: &Row, options: &Options, now: Moment) -> ImportedPing {
+        let odd = Cell::new(false);
+        // Of what cannot be read nothing is kept.
+        fn kept<T>(odd: &Cell<bool>, read: Result<T, Complaint>) -> Option<T> {
+            odd.set(odd.get() || read.is_err());
+            read.ok()
+        }
+        let text = |column| kept(&odd, row.text(column)).unwrap_or_default();
+        let kind = match text("kind") {
             "" => Kind::Success,
             word => {
                 let kinds = [Kind::Start, Kind::Fail, Kind::Log, Kind::Ignored];
-                kinds.into_iter().find(|kind| kind.name() == word).ok_or_else(|| row.wrong(format!("kind {word:?} is unknown")))?
+                let known = kinds.into_iter().find(|kind| kind.name() == word);
+                odd.set(odd.get() || known.is_none());
+                known.unwrap_or(Kind::Log)
             }
         };
-        let word = row.text("scheme")?;
-        let scheme = [Scheme::Http, Scheme::Https, Scheme::Email].into_iter().find(|scheme| scheme.name() == word);
-        let scheme = scheme.ok_or_else(|| row.wrong(format!("scheme {word:?} is unknown")))?;
-        let word = row.text("method")?;
+        let (scheme, is_exact) = scheme(text("scheme"));
+        let word = text("method");
         let method = Method::ALL.into_iter().find(|method| method.name() == word);
-        let remote_addr = match row.text("remote_addr")? {
-            "" => None,
-            text => Some(text.parse().map_err(|_| row.wrong("remote_addr is not an address"))?),
+        let (remote_addr, is_address) = match text("remote_addr") {
+            "" => (None, true),
+            text => (address(text), text.parse::<IpAddr>().is_ok()),
         };
-        let exit = match row.integer("exitstatus")? {
-            None => None,
-            Some(status) => Some(u8::try_from(status).map_err(|_| row.wrong("exitstatus is not one from 0 to 255"))?),
-        };
-        let stored = row.bytes("body_raw")?.filter(|body| !body.is_empty());
-        let body = stored.map_or_else(|| row.text("body").map(|text| text.as_bytes().to_vec()), Ok)?;
+        let exit = kept(&odd, row.integer("exitstatus")).flatten();
+        let exit_status = exit.and_then(|status| u8::try_from(status).ok());
+        odd.set(odd.get() || !is_exact || !is_address || exit.is_some() && exit_status.is_none());
+        let stored = kept(&odd, row.bytes("body_raw")).flatten().filter(|body| !body.is_empty());
+        let body = stored.unwrap_or_else(|| text("body").as_bytes().to_vec());
         let has_body = !body.is_empty();
-        let is_elsewhere = body.is_empty() && row.integer("object_size")?.is_some_and(|size| size > 0);
-        let origin = Origin { scheme, method: method.unwrap_or(Method::None), remote_addr, ua: kept_ua(row.text("ua")?) };
+        let size = kept(&odd, row.integer("object_size")).flatten();
+        let is_elsewhere = body.is_empty() && size.is_some_and(|size| size > 0);
+        let origin = Origin { scheme, method: method.unwrap_or(Method::None), remote_addr, ua: kept_ua(text("ua")) };
         let ping = ImportedPing {
             check: self.uuid,
             n,
             at: created.min(now),
             kind,
             origin,
-            rid: row.uuid("rid")?,
-            exit,
-            body: if options.logs == Logs::All { body.into() } else { Bytes::new() },
+            rid: kept(&odd, row.uuid("rid")).flatten(),
+            exit: exit_status,
+            body: if options.logs == Logs::All { Bytes::from(body) } else { Bytes::new() },
         };
         let (block, bit) = self.block(n);
         let set = |bits: &mut u64, is_set: bool| *bits |= if is_set { bit } else { 0 };
         set(&mut block.there, true);
         set(&mut block.future, created > now);
         set(&mut block.method, method.is_none());
+        set(&mut block.odd, odd.get());
         set(&mut block.body, has_body);
         set(&mut block.elsewhere, is_elsewhere);
-        Ok(ping)
+        ping
     }
 
     /// Counts the pings that come: those without a gap up to the newest.
     pub(super) fn count(&self, logs: Logs, tally: &mut Tally) {
-        let mut sum = [0; 6];
-        let [pings, changed, future, method, bodies, elsewhere] = &mut sum;
+        let mut sum = [0; 7];
+        let [pings, changed, future, method, odd, bodies, elsewhere] = &mut sum;
         let mut is_whole = true;
         for (expected, (age, block)) in (0..).zip(&self.blocks) {
             is_whole &= expected == *age;
@@ -184,9 +210,10 @@ impl CheckLog {
             let comes = u64::MAX.checked_shl(run).map_or(u64::MAX, |beyond| !beyond);
             for (count, bits) in [
                 (&mut *pings, block.there),
-                (&mut *changed, block.future | block.method),
+                (&mut *changed, block.future | block.method | block.odd),
                 (&mut *future, block.future),
                 (&mut *method, block.method),
+                (&mut *odd, block.odd),
                 (&mut *bodies, block.body),
                 (&mut *elsewhere, block.elsewhere),
             ] {
@@ -199,12 +226,32 @@ impl CheckLog {
         tally.changed(What::Pings, *changed);
         tally.note(What::Pings, Some(*future), "from the future: they become of now");
         tally.note(What::Pings, Some(*method), "with a method that is not kept");
+        tally.note(What::Pings, Some(*odd), "with an address, a scheme or another detail that is kept as far as it can be read");
         match logs {
             Logs::All => tally.carried(What::Bodies, *bodies),
             Logs::Heads | Logs::None => tally.dropped(What::Bodies, *bodies, "left out by --logs heads"),
         }
         tally.dropped(What::Bodies, *elsewhere, "in object storage");
     }
+}
+
+/// Reads the scheme of a ping, and whether it is one of ours. The other server keeps what a proxy says: `HTTPS`, `https,http`, `wss`.
+fn scheme(text: &str) -> (Scheme, bool) {
+    let known = [Scheme::Http, Scheme::Https, Scheme::Email];
+    if let Some(exact) = known.into_iter().find(|scheme| scheme.name() == text) {
+        return (exact, true);
+    }
+    // The first is what the client used.
+    let first = text.split(',').next().unwrap_or_default().trim().to_ascii_lowercase();
+    (if matches!(first.as_str(), "https" | "wss") { Scheme::Https } else { Scheme::Http }, false)
+}
+
+/// Reads an address with or without brackets and port, as proxies write it; `None`: it is none, such as `unknown`.
+fn address(text: &str) -> Option<IpAddr> {
+    let text = text.split(',').next().unwrap_or_default().trim().trim_matches('"');
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let parsed = bare.unwrap_or(text).parse().ok();
+    parsed.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 #[cfg(test)]

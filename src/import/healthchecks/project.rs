@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::secret::{self, Proof};
 use crate::domain::adopted::{ForeignSecret, HashedKey, KeyDigest, OldBadge};
 use crate::domain::imported::{ImportedKey, ImportedProject, ImportedSecret, ImportedUser};
 use crate::domain::moment::Moment;
@@ -40,6 +41,8 @@ pub(super) struct Projects<'a> {
     pub(super) options: &'a Options,
     pub(super) owners: &'a Owners,
     pub(super) secret: Option<&'a ForeignSecret>,
+    /// What signatures say about it.
+    pub(super) proof: Proof,
     /// Names that projects have already.
     pub(super) taken: BTreeSet<String>,
     /// What was asked for and is there.
@@ -75,18 +78,24 @@ impl Projects<'_> {
         }
         self.taken.insert(own);
         let badge_key = match row.text("badge_key")? {
-            "" => text.as_str(),
-            key if key.contains('/') => return Err(row.wrong("badge_key has a slash in it").of(name)),
+            key if key.is_empty() || key.contains('/') => text.as_str(),
             key => key,
         };
         let limit = self.owners.limits.get(&owner).copied().unwrap_or(DEFAULT_PING_LOG_LIMIT.into());
-        let ping_log_limit = u32::try_from(limit).map_err(|_| row.wrong("the log limit of its owner is out of range").of(name))?;
+        let ping_log_limit = u32::try_from(limit).unwrap_or_else(|_| {
+            tally.note(What::Projects, Some(1), "with a log limit that is out of range: they get that of new projects");
+            DEFAULT_PING_LOG_LIMIT
+        });
+        let old_badge = self.secret.map(|secret| OldBadge::of(badge_key, secret));
+        if let Some((signature, badge)) = row.text("badge_signature").ok().zip(old_badge.as_ref()) {
+            self.proof = self.proof.with(secret::signed_badge(signature, badge));
+        }
         Ok(Some(ImportedProject {
             uuid,
             keys: self.keys(row, &parsed, tally)?,
             name: parsed,
             badge_key: badge_key.into(),
-            old_badge: self.secret.map(|secret| OldBadge::of(badge_key, secret)),
+            old_badge,
             check_limit: None,
             ping_log_limit,
             channels: Vec::new(),
@@ -116,8 +125,10 @@ impl Projects<'_> {
                     _ => Secret::ReadWrite(KeyHash::of(text.as_bytes())),
                 }),
                 Some((_, digest)) => {
-                    let digest = unhex(digest).and_then(|digest| digest.try_into().ok());
-                    let digest = digest.ok_or_else(|| row.wrong(format!("{column} is neither a key nor the digest of one")))?;
+                    let Some(digest) = unhex(digest).and_then(|digest| digest.try_into().ok()) else {
+                        tally.dropped(What::ApiKeys, 1, "neither a key nor the digest of one");
+                        continue;
+                    };
                     if self.secret.is_none() {
                         let name = project.as_str();
                         tally.dropped(
@@ -128,19 +139,28 @@ impl Projects<'_> {
                         tally.note(What::ApiKeys, None, format!("or overdue key create --project {name:?} --access {}", access.name()));
                         continue;
                     }
-                    tally.note(What::ApiKeys, Some(1), "hashed, known by the given SECRET_KEY if the old server ran with it");
+                    let note = match self.proof {
+                        Proof::Unknown => "hashed, known by the given SECRET_KEY if the old server ran with it",
+                        Proof::Right => "hashed, known by the SECRET_KEY",
+                        Proof::Wrong(_) => "hashed, refused unless the old server ran with the given SECRET_KEY",
+                    };
+                    tally.note(What::ApiKeys, Some(1), note);
                     ImportedSecret::Hashed { access, secret: 0, digest: KeyDigest(digest) }
                 }
             };
-            let start = if matches!(secret, ImportedSecret::Own(_)) { text } else { HashedKey::prefix(access == Access::ReadOnly) };
-            keys.push(key(secret, start));
+            let hint = match text.split_once('.') {
+                Some((start, _)) => HashedKey::prefix(access == Access::ReadOnly).to_owned() + start,
+                None => text.chars().take(Key::HINT_LENGTH).collect(),
+            };
+            keys.push(key(secret, &hint));
             tally.carried(What::ApiKeys, 1);
         }
         match row.text("ping_key")? {
             "" => {}
             text => match PingKey::parse(text) {
                 Some(key) => {
-                    keys.push(self::key(ImportedSecret::Own(Secret::Ping(key)), text));
+                    let hint: String = text.chars().take(Key::HINT_LENGTH).collect();
+                    keys.push(self::key(ImportedSecret::Own(Secret::Ping(key)), &hint));
                     tally.carried(What::PingKeys, 1);
                 }
                 None => {
@@ -153,9 +173,9 @@ impl Projects<'_> {
     }
 }
 
-/// A key of which nothing else is known, which begins like this text.
-fn key(secret: ImportedSecret, text: &str) -> ImportedKey {
-    let hint = text.chars().take(Key::HINT_LENGTH).collect();
+/// A key of which nothing else is known but how it begins.
+fn key(secret: ImportedSecret, hint: &str) -> ImportedKey {
+    let hint = hint.chars().take(Key::LONGEST_HINT).collect();
     ImportedKey { secret, hint, label: KeyLabel::default(), created: None, used: None, managed: None }
 }
 
@@ -173,12 +193,20 @@ pub(super) fn user(
     taken: &mut BTreeSet<Box<str>>,
     now: Moment,
     tally: &mut Tally,
-) -> Result<ImportedUser, Complaint> {
+) -> Result<Option<ImportedUser>, Complaint> {
     let address = [row.text("email")?, row.text("username")?].into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    let name = UserName::parse(address).map_err(|problem| row.wrong(problem).of(address))?;
-    if !taken.insert(name.folded()) {
-        return Err(row.wrong("another user has the same address").of(address));
-    }
+    let stays = match UserName::parse(address) {
+        Ok(name) if taken.insert(name.folded()) => Ok(name),
+        Ok(_) => Err("another user has this address but for upper and lower case".to_owned()),
+        Err(problem) => Err(problem.to_string()),
+    };
+    let name = match stays {
+        Ok(name) => name,
+        Err(why) => {
+            tally.dropped(What::Users, 1, format!("{:?} stays behind: {why}", short(address)));
+            return Ok(None);
+        }
+    };
     // A hash that nobody's password could be checked against is none: its user needs a link.
     let password = row.text("password")?.strip_prefix("argon2").and_then(password::parse);
     let owner = row.flag("is_superuser")?.unwrap_or(false);
@@ -194,7 +222,7 @@ pub(super) fn user(
     let disabled = !row.flag("is_active")?.unwrap_or(true);
     let created = row.moment("date_joined")?.unwrap_or(now).min(now);
     let (uuid, second, taste, managed) = (None, None, Taste::default(), None);
-    Ok(ImportedUser { uuid, name, password, second, owner, projects, taste, disabled, created, managed })
+    Ok(Some(ImportedUser { uuid, name, password, second, owner, projects, taste, disabled, created, managed }))
 }
 
 /// What a row of the table of members lets its user do.

@@ -78,7 +78,7 @@ pub fn write(handle: &Handle, project: Option<ProjectId>, logs: bool, out: impl 
     }
     let pace = Pace::new(Beside::Server(handle));
     let mut exporter = Exporter { handle, logs, lines, pace, next: 1, secrets: Vec::new() };
-    let projects: Vec<_> = handle.state().projects().map(|project_state| project_state.project.id).collect();
+    let projects: Vec<_> = handle.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
     for id in projects.into_iter().filter(|id| project.is_none_or(|project| project == *id)) {
         exporter.project(id)?;
     }
@@ -134,7 +134,7 @@ impl<W: Write> Exporter<'_, W> {
 
     /// One that is gone by now is left out.
     fn project(&mut self, project: ProjectId) -> Result<(), ExportError> {
-        let found = Found::new(&self.handle.state(), project);
+        let found = self.handle.with_state(|state| Found::new(state, project));
         let Some(Found { project: found, keys, channels, windows }) = found else { return Ok(()) };
         let id = ProjectId(self.number());
         let imported = ImportedProject {
@@ -181,7 +181,7 @@ impl<W: Write> Exporter<'_, W> {
         let Secret::Hashed(hashed) = key.secret else { return Ok(Some(ImportedSecret::Own(key.secret.clone()))) };
         let place = self.secrets.iter().position(|number| *number == hashed.secret);
         if place.is_none() {
-            let adopted = Arc::clone(&self.handle.state().adopted);
+            let adopted = self.handle.with_state(|state| Arc::clone(&state.adopted));
             let Some((_, secret)) = adopted.iter().find(|(number, _)| *number == hashed.secret) else { return Ok(None) };
             self.lines.put(&OtherRow::Secret(secret.as_str().to_owned()))?;
             self.secrets.push(hashed.secret);
@@ -194,11 +194,10 @@ impl<W: Write> Exporter<'_, W> {
     fn checks(&mut self, project: ProjectId, id: ProjectId, known: &BTreeSet<ChannelId>) -> Result<(), ExportError> {
         let mut last = None;
         loop {
-            let piece: Vec<_> = {
-                let state = self.handle.state();
+            let piece: Vec<_> = self.handle.with_state(|state| {
                 let some = state.checks_after(project, last).take(CHECKS_AT_ONCE);
-                some.map(|check| (check.clone(), exported(&state, check, known))).collect()
-            };
+                some.map(|check| (check.clone(), exported(state, check, known))).collect()
+            });
             let Some((newest, _)) = piece.last() else { return Ok(()) };
             last = Some(newest.id);
             for (check, imported) in piece {
@@ -265,11 +264,10 @@ impl<W: Write> Exporter<'_, W> {
     }
 
     fn users(&mut self) -> Result<(), ExportError> {
-        let (users, projects): (Vec<_>, BTreeMap<_, _>) = {
-            let state = self.handle.state();
+        let (users, projects): (Vec<_>, BTreeMap<_, _>) = self.handle.with_state(|state| {
             let users = state.users.iter().map(|user| (Arc::clone(user), state.managed.source(user.id.0).cloned()));
             (users.collect(), state.projects().map(|project_state| (project_state.project.id, project_state.project.uuid)).collect())
-        };
+        });
         for (user, managed) in users {
             let User { uuid, name, password, second, grant, taste, created, disabled, .. } = User::clone(&user);
             let owner = grant.is_owner();

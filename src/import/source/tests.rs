@@ -75,3 +75,37 @@ fn a_database_is_read_in_a_copy_that_may_be_written() {
     }
     assert_eq!((source.form(), std::fs::read_dir(directory.path()).unwrap().count()), (Form::Sqlite, 0), "nothing was written beside it");
 }
+
+/// The default of Healthchecks: a journal that is deleted after each change.
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_database_is_read_while_a_server_writes_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hc");
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks/hc.sqlite"), &path).unwrap();
+    // So much that a change falls into each copy.
+    let server = rusqlite::Connection::open(&path).unwrap();
+    server.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+    server.execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(60000000))").unwrap();
+    let stop = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                server.execute_batch("INSERT INTO filler VALUES (randomblob(20000)); DELETE FROM filler WHERE length(x) = 20000").unwrap();
+            }
+        });
+        for _ in 0..3 {
+            let opened = Source::open(&path, &Random::System).map(|mut source| {
+                let mut everything = Everything::default();
+                source.read(&mut everything).unwrap();
+                everything.rows.len()
+            });
+            let is_read = opened.as_ref().is_ok_and(|rows| *rows > 150);
+            if !is_read {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            assert!(is_read, "{opened:?}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

@@ -162,8 +162,8 @@ impl StagedCheckRow {
     pub(super) fn check(self) -> Result<ImportedCheck, &'static str> {
         let [subject, body, http_body, default_fail] = self.filters;
         let settings = Settings {
-            name: Name::parse(&self.name).map_err(|_| "name")?,
-            slug: Slug::parse(&self.slug).map_err(|_| "slug")?,
+            name: Name::stored(&self.name),
+            slug: Slug::stored(&self.slug),
             tags: Tags::stored(&self.tags),
             desc: Description::stored(&self.desc),
             timeout: Seconds::parse(self.timeout).map_err(|_| "timeout")?,
@@ -172,9 +172,9 @@ impl StagedCheckRow {
             tz: Timezone::parse(&self.tz).map_err(|_| "tz")?,
             manual_resume: self.manual_resume,
             post_only: self.post_only,
-            start_kw: Keywords::parse(&self.start_kw).map_err(|_| "start_kw")?,
-            success_kw: Keywords::parse(&self.success_kw).map_err(|_| "success_kw")?,
-            failure_kw: Keywords::parse(&self.failure_kw).map_err(|_| "failure_kw")?,
+            start_kw: Keywords::stored(&self.start_kw),
+            success_kw: Keywords::stored(&self.success_kw),
+            failure_kw: Keywords::stored(&self.failure_kw),
             filters: Filters { subject, body, http_body, default_fail },
             after: Failures::parse(self.after.into()).map_err(|_| "after")?,
             ..Settings::default()

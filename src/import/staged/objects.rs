@@ -10,7 +10,7 @@ use super::check::StagedCheckRow;
 use super::user::StagedUserRow;
 use super::{bytes, managed, text};
 use crate::domain::adopted::{KeyDigest, OldBadge};
-use crate::domain::alert::ChannelHealth;
+use crate::domain::alert::{ChannelHealth, DeliveryProof};
 use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings};
 use crate::domain::ids::{ChannelId, CheckId, KeyId, ProjectId, UserId, WindowId};
 use crate::domain::imported::{ImportedChannel, ImportedKey, ImportedProject, ImportedSecret, ImportedSettings, ImportedWindow};
@@ -60,6 +60,12 @@ pub enum StagedRow {
         /// Since when, and why.
         disabled: Option<(i64, String)>,
         failing: Option<(i64, String)>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unsubscribed: Vec<String>,
+        #[serde(default)]
+        arrived: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        test_failed: Option<String>,
         managed: Option<String>,
     },
     Window {
@@ -234,7 +240,25 @@ impl StagedRow {
         };
         let (id, project, name) = (id.0, project.0, name.as_str().into());
         let (disabled, failing, managed) = (trouble(health.disabled), trouble(health.failing), managed(source.as_ref()));
-        Self::Channel { id, project, uuid, name, kind: kind.into(), pairs, lacks, operator, disabled, failing, managed }
+        let unsubscribed = health.unsubscribed.into_iter().map(String::from).collect();
+        let arrived = health.proof == DeliveryProof::Arrived;
+        let test_failed = if let DeliveryProof::TestFailed(reason) = health.proof { Some(String::from(reason)) } else { None };
+        Self::Channel {
+            id,
+            project,
+            uuid,
+            name,
+            kind: kind.into(),
+            pairs,
+            lacks,
+            operator,
+            disabled,
+            failing,
+            unsubscribed,
+            arrived,
+            test_failed,
+            managed,
+        }
     }
 
     /// The thing, or what is wrong with it.
@@ -265,7 +289,7 @@ impl StagedRow {
             Self::Key { id, project, secret, hint, label, created, used, managed } => {
                 let key = ImportedKey {
                     secret: secret.secret()?,
-                    hint: hint.chars().take(Key::HINT_LENGTH).collect::<String>().into(),
+                    hint: hint.chars().take(Key::LONGEST_HINT).collect::<String>().into(),
                     label: KeyLabel::parse(&label)?,
                     created: created.map(Moment::from_micros),
                     used: used.map(|(at, from)| KeyUse { at: Moment::from_micros(at), from }),
@@ -273,9 +297,33 @@ impl StagedRow {
                 };
                 Staged::Key { id: KeyId(id), project: ProjectId(project), key }
             }
-            Self::Channel { id, project, uuid, name, kind, pairs, lacks, operator, disabled, failing, managed } => {
+            Self::Channel {
+                id,
+                project,
+                uuid,
+                name,
+                kind,
+                pairs,
+                lacks,
+                operator,
+                disabled,
+                failing,
+                unsubscribed,
+                arrived,
+                test_failed,
+                managed,
+            } => {
                 let kind = ChannelKind::named(&kind).ok_or("no such kind of channel")?;
-                let health = ChannelHealth { disabled: trouble_of(disabled), failing: trouble_of(failing) };
+                let health = ChannelHealth {
+                    disabled: trouble_of(disabled),
+                    failing: trouble_of(failing),
+                    proof: match test_failed {
+                        _ if arrived => DeliveryProof::Arrived,
+                        Some(reason) => DeliveryProof::TestFailed(reason.into()),
+                        None => DeliveryProof::None,
+                    },
+                    unsubscribed: unsubscribed.into_iter().map(Into::into).collect(),
+                };
                 let (name, settings, managed) = (ChannelName::parse(&name)?, settings(kind, pairs, &lacks)?, source(managed)?);
                 let channel = Box::new(ImportedChannel { uuid, name, settings, operator, health, managed });
                 Staged::Channel { id: ChannelId(id), project: ProjectId(project), channel }

@@ -37,9 +37,13 @@ fn ping(service: &Service, check: &Check, kind: Kind) {
 
 /// Has all that waits for a channel given up; the numbers of that.
 fn give_up(service: &Service, channel: ChannelId) -> Vec<u64> {
-    let rows: Vec<_> = service.handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
-    let report =
-        Report { channel, sent_to: None, rows: rows.clone(), told_with: None, sent: SendOutcome::Failed("no".into()), status: 500 };
+    finish(service, channel, 500)
+}
+
+/// The same after an answer with this status.
+fn finish(service: &Service, channel: ChannelId, status: u16) -> Vec<u64> {
+    let rows: Vec<_> = service.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
+    let report = Report { channel, sent_to: None, rows: rows.clone(), told_with: None, sent: SendOutcome::Failed("no".into()), status };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
     rows.into_iter().map(|number| number.0).collect()
 }
@@ -56,8 +60,9 @@ fn checks_are_assigned_by_name_by_tag_and_all_of_them() {
     let second = check(&service, &one, "second", "y");
     let elsewhere = check(&service, &two, "elsewhere", "x");
     let id = channel_of(&service, &one, "email", &[("to", "a@example.org")]);
-    let channel = || service.handle.state().channel(id).cloned().unwrap();
-    let told = |check: &Check| service.handle.state().check(check.id).is_some_and(|check| check.settings.channels.contains(&id));
+    let channel = || service.handle.with_state(|state| state.channel(id).cloned().unwrap());
+    let told =
+        |check: &Check| service.handle.with_state(|state| state.check(check.id).is_some_and(|check| check.settings.channels.contains(&id)));
     let tagged = |tags: &[&str]| Chosen::Tagged(tags.iter().map(|tag| (*tag).into()).collect());
     let named = |name: &str| Chosen::Named(vec![name.into()]);
     for (chosen, assigned, count, told_of) in [
@@ -90,8 +95,9 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let (to_hook, to_mail) = (give_up(&service, hook)[0], give_up(&service, mail)[0]);
     let retry = |number| service.run(delivery::retry(&service.handle, number));
     let waiting = || {
-        let state = service.handle.state();
-        state.outbox.rows().map(|row| (row.number.0, row.channel, row.check, row.flip, row.event, row.at)).collect::<Vec<_>>()
+        service.handle.with_state(|state| {
+            state.outbox.rows().map(|row| (row.number.0, row.channel, row.check, row.flip, row.event, row.at)).collect::<Vec<_>>()
+        })
     };
     assert_eq!(waiting(), []);
     let failed = list(&service, Wanted { failed: true, ..Wanted::default() }).remove(0);
@@ -100,12 +106,18 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     assert_eq!(waiting(), [(number, mail, check.id, failed.flip, Event::Down, down)]);
     assert_ne!(number, to_mail);
     // What was tried may have arrived, and says so when it is sent again.
-    let doubtful = |number| service.handle.state().outbox.get(DeliveryNumber(number)).map(|row| row.doubtful);
+    let doubtful = |number| service.handle.with_state(|state| state.outbox.get(DeliveryNumber(number)).map(|row| row.doubtful));
     assert_eq!(doubtful(number), Some(false));
     service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)]))).unwrap().unwrap();
     give_up(&service, mail);
     let number = retry(number).unwrap();
     assert_eq!(doubtful(number), Some(true));
+    let to_mail = give_up(&service, mail)[0];
+    // What was refused has not arrived.
+    let number = retry(to_mail).unwrap();
+    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)]))).unwrap().unwrap();
+    let number = retry(finish(&service, mail, 400)[0]).unwrap();
+    assert_eq!(doubtful(number), Some(false));
     let to_mail = give_up(&service, mail)[0];
 
     // It is up again: people would be told what is no longer true, a program gets every event.
@@ -135,7 +147,7 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
     let checks = [check(&service, &one, "a", ""), check(&service, &one, "b", ""), check(&service, &two, "c", "")];
     checks.iter().for_each(|check| ping(&service, check, Kind::Fail));
     give_up(&service, hook);
-    let number = service.handle.state().outbox.of_channel(other).next().unwrap().number;
+    let number = service.handle.with_state(|state| state.outbox.of_channel(other).next().unwrap().number);
     let report =
         Report { channel: other, sent_to: None, rows: vec![number], told_with: Some(number), sent: SendOutcome::Delivered, status: 200 };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
@@ -169,11 +181,11 @@ fn alerting_is_changed_and_says_what_it_waits_for() {
     let three = service.run(check::set_alerting(&service.handle, &check, Some(Failures::parse(3).unwrap()), None)).unwrap();
     assert_eq!((three.settings.after.get(), three.state.telling.name(), three.state.telling.waits()), (3, "quiet", None));
     ping(&service, &check, Kind::Fail);
-    let telling = service.handle.state().check(check.id).unwrap().state.telling;
+    let telling = service.handle.with_state(|state| state.check(check.id).unwrap().state.telling);
     let Telling::Due { at, .. } = telling else { panic!("{telling:?}") };
     assert_eq!((telling.name(), telling.waits()), ("due", Some((at, "it has not failed often enough in a row"))));
     let one = service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None)).unwrap();
-    assert_eq!((one.state.telling.name(), one.state.telling.waits()), ("told", None));
+    assert_eq!((one.state.telling.name(), one.state.telling.waits()), ("unheard", None));
     service.run(check::delete(&service.handle, check.id)).unwrap();
     assert_eq!(
         refused(service.run(check::set_alerting(&service.handle, &check, Some(Failures::ONE), None))),
@@ -186,7 +198,7 @@ fn a_test_of_a_channel_that_goes_is_told() {
     let service = Service::new();
     let project = service.project("one");
     let id = channel_of(&service, &project, "email", &[("to", "a@example.org")]);
-    let mail = service.handle.state().channel(id).cloned().unwrap();
+    let mail = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let untried = service.run(async {
         let testing = channel::test(&service.handle, &mail, false);
         let sender = async {
@@ -205,8 +217,9 @@ fn a_test_of_a_channel_that_goes_is_told() {
         "the server has too much to do; nothing was changed, try again"
     );
     drop(busy);
+    channel_of(&service, &project, "email", &[("to", "a@example.org")]);
     let id = channel_of(&service, &project, "group", &[("channels", "email")]);
-    let group = service.handle.state().channel(id).cloned().unwrap();
+    let group = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let untried = refused(service.run(channel::test(&service.handle, &group, false)));
     assert_eq!(untried, "a group sends nothing itself; test the channels in it, one by one");
 }

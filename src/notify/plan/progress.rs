@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::rules::Rules;
-use super::{Item, Job, Now};
+use super::suspects::{Explanation, Suspects};
+use super::{Item, Job, MOST_REFUSED, Now};
 use crate::channel::Pace;
+use crate::channel::alert::Delay;
 use crate::domain::alert::OutboxRow;
 use crate::domain::channel::Class;
 use crate::domain::ids::{CheckId, DeliveryNumber};
@@ -27,6 +29,12 @@ const CALM: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 /// Messages that wait by themselves while others are sent: see [limits](crate::docs::limits).
 const MOST_ASIDE: usize = 100;
+/// A message about a check that is down says why it is late if it waited for so long.
+const LATE: Duration = Duration::from_secs(60);
+/// Failures without an answer after which a message about several checks is split.
+const SPLIT_AFTER: usize = 5;
+/// Attempts to send something to the channel that must have failed after the time of a row was over.
+const LAST_TRIES: usize = 3;
 
 /// See the module.
 pub(super) struct ChannelProgress {
@@ -36,10 +44,18 @@ pub(super) struct ChannelProgress {
     failures: usize,
     /// Nothing is tried before this uptime.
     not_before: Duration,
-    /// The message that failed if since one was last taken no other has: it may be refused, and not the channel be broken.
-    suspect: Option<Suspect>,
-    /// Such messages, while others are tried.
-    aside: BTreeMap<DeliveryNumber, Aside>,
+    /// From this uptime on, others may be tried before `not_before`: all that has failed since a message was last taken has one in common.
+    others_from: Option<Duration>,
+    /// When the last failures happened; at most [`LAST_TRIES`].
+    last_failures: VecDeque<Moment>,
+    /// Messages about one check that failed since a message was last taken. Others are tried before them.
+    failed: BTreeMap<DeliveryNumber, Failure>,
+    /// Which rows of a failed digest may be the reason.
+    suspects: Suspects,
+    /// What explains the failures since a message was last taken.
+    explanation: Explanation,
+    /// Messages that fail although others are taken. They wait by themselves.
+    aside: BTreeMap<DeliveryNumber, Failure>,
     /// Messages that may be sent at once now, as of an uptime.
     tokens: f64,
     counted: Duration,
@@ -50,25 +66,44 @@ pub(super) struct ChannelProgress {
     pub(super) checks: BTreeSet<CheckId>,
     /// When people were last told about a check.
     told: HashMap<CheckId, VecDeque<Duration>>,
-    /// How often a machine said of something that it will never take it.
+    /// When people were last held back from hearing more about a check.
+    calmed: HashMap<CheckId, Moment>,
+    /// When something last kept all messages back, and what.
+    delays: BTreeMap<Delay, Moment>,
+    /// How often something was refused.
     pub(super) refused: HashMap<DeliveryNumber, u16>,
 }
 
-/// A message that the receiver answered with an error of its own.
-#[derive(Clone, Copy)]
-struct Suspect {
-    row: DeliveryNumber,
+/// The failures of a message about one check.
+struct Failure {
     check: CheckId,
-}
-
-/// A message that waits by itself.
-struct Aside {
-    check: CheckId,
-    failures: usize,
+    /// In a row.
+    count: usize,
+    /// The uptime and the moment of the last one.
+    last: Now,
     /// It is not tried before this uptime.
     not_before: Duration,
-    /// Another one was taken since: it is not the channel that is broken.
-    is_alone: bool,
+}
+
+impl Failure {
+    fn new(check: CheckId, now: Now) -> Self {
+        Self { check, count: 0, last: now, not_before: now.uptime }
+    }
+
+    fn count_one(&mut self, now: Now, pause: Duration) {
+        self.count += 1;
+        self.last = now;
+        self.not_before = now.uptime + pause;
+    }
+}
+
+/// A message that failed and that may be tried again.
+#[derive(Clone, Copy)]
+pub(super) struct Failing {
+    /// The uptime of its last try.
+    pub(super) last: Duration,
+    /// It is not tried before this uptime.
+    pub(super) until: Duration,
 }
 
 impl ChannelProgress {
@@ -77,7 +112,11 @@ impl ChannelProgress {
             channel: Arc::clone(channel),
             failures: 0,
             not_before: Duration::ZERO,
-            suspect: None,
+            others_from: None,
+            last_failures: VecDeque::new(),
+            failed: BTreeMap::new(),
+            suspects: Suspects::Unknown,
+            explanation: Explanation::Open,
             aside: BTreeMap::new(),
             tokens: rules.pace.map_or(0.0, |pace| f64::from(pace.burst)),
             counted: now,
@@ -85,6 +124,8 @@ impl ChannelProgress {
             jobs: 0,
             checks: BTreeSet::new(),
             told: HashMap::new(),
+            calmed: HashMap::new(),
+            delays: BTreeMap::new(),
             refused: HashMap::new(),
         }
     }
@@ -97,12 +138,20 @@ impl ChannelProgress {
     /// Takes over a channel that may have been changed or enabled meanwhile.
     pub(super) fn meet(&mut self, channel: &Arc<Channel>, state: &State) {
         self.refused.retain(|number, _| state.outbox.get(*number).is_some());
+        self.failed.retain(|number, _| state.outbox.get(*number).is_some());
         self.aside.retain(|number, _| state.outbox.get(*number).is_some());
         if !Arc::ptr_eq(&self.channel, channel) {
-            let enabled = self.channel.health.failing.is_some() && channel.health == Default::default();
-            if self.channel.settings != channel.settings || enabled && self.aside.is_empty() {
-                (self.failures, self.not_before, self.suspect) = (0, Duration::ZERO, None);
+            let is_changed = self.channel.settings != channel.settings;
+            let is_enabled = self.failures > 0 && self.channel.health.failing.is_some() && channel.health.is_well();
+            if is_changed || is_enabled && self.aside.is_empty() {
+                (self.failures, self.not_before, self.others_from) = (0, Duration::ZERO, None);
+                self.last_failures.clear();
+                self.failed.clear();
+                (self.suspects, self.explanation) = (Suspects::Unknown, Explanation::Open);
                 self.aside.clear();
+            }
+            if is_changed {
+                self.refused.clear();
             }
             self.channel = Arc::clone(channel);
         }
@@ -172,108 +221,212 @@ impl ChannelProgress {
     /// It is under way no more.
     pub(super) fn settled(&mut self, items: &[Item]) {
         self.jobs -= 1;
-        self.checks.retain(|check| !items.iter().any(|item| item.row.check == *check));
+        for item in items {
+            self.checks.remove(&item.row.check);
+        }
     }
 
-    /// A message was not taken. `may_be_refused`: the answer may be about this message alone. `after`: the pause that the receiver asks for.
-    pub(super) fn failed(&mut self, job: &Job, may_be_refused: bool, after: Option<Duration>, now: Duration, random: &Random) {
+    /// A message was not taken. `is_answered`: the receiver answered it, and perhaps others it would take. `after`: the pause that it asks for.
+    /// Returns whether that says something about the channel, and not about this message alone.
+    pub(super) fn failed(&mut self, job: &Job, is_answered: bool, after: Option<Duration>, now: Now, random: &Random) -> bool {
         if job.channel.settings != self.channel.settings {
             // It says nothing about those that the channel has now.
-            return;
+            return true;
         }
         // A fifth more or less, so that many channels of one receiver do not come back together.
         let spread = 0.8 + 0.4 * (f64::from(u16::from_le_bytes(random.bytes())) / f64::from(u16::MAX));
         let pause =
             |failures: usize| Duration::from_secs(PAUSES.get(failures).or(PAUSES.last()).copied().unwrap_or_default()).mul_f64(spread);
-        let single = if let [item] = job.items.as_slice() { Some((item.row.number, item.row.check)) } else { None };
-        let suspect = single.filter(|_| may_be_refused && after.is_none()).map(|(row, check)| Suspect { row, check });
-        if let Some(aside) = suspect.and_then(|suspect| self.aside.get_mut(&suspect.row)).filter(|aside| aside.is_alone) {
-            aside.not_before = now + pause(aside.failures);
-            aside.failures += 1;
-            return;
+        let asked = after.unwrap_or_default().min(LONGEST_PAUSE);
+        let single = if let [item] = job.items.as_slice() { Some(&item.row) } else { None };
+        if let Some(row) = single.filter(|row| self.suspects.is_reason(row.number)) {
+            (self.suspects, self.explanation) = (Suspects::Unknown, Explanation::Check(row.check));
+            self.others_from = Some(now.uptime);
+            self.aside.insert(row.number, Failure::new(row.check, now));
         }
-        // What was tried in its place failed as well.
-        self.aside.retain(|_, aside| aside.is_alone);
-        let is_only = |suspect: &Suspect| self.failures == 0 || self.suspect.is_some_and(|other| other.row == suspect.row);
-        self.suspect = suspect.filter(is_only);
-        let mut left_alone = after.unwrap_or_default().min(LONGEST_PAUSE);
+        if let Some(failure) = single.and_then(|row| self.aside.get_mut(&row.number)) {
+            failure.count_one(now, asked.max(pause(failure.count)));
+            return false;
+        }
+        let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
+        match single {
+            Some(row) => {
+                let was_suspect = self.suspects.contains(row.number);
+                if !self.suspects.is_unknown() {
+                    // What remains of a digest is suspected as a message of its own.
+                    self.suspects = if was_suspect { Suspects::Unknown } else { Suspects::None };
+                }
+                self.explanation.add_check(row.check, was_suspect);
+                let failure = self.failed.entry(row.number).or_insert_with(|| Failure::new(row.check, now));
+                failure.count_one(now, asked.max(pause(failure.count)));
+            }
+            None => {
+                if !self.failed.is_empty() {
+                    self.failed.clear();
+                    self.suspects = Suspects::None;
+                } else if after.is_none() && (is_answered || self.failures >= SPLIT_AFTER) {
+                    self.suspects.narrow(&rows);
+                }
+                self.explanation.add_digest(self.suspects.has_rows());
+            }
+        }
+        // As long as one check explains all failures, others need not wait for it. Without an answer it is likely that they fail, too.
+        let spares_others = self.explanation.spares_others() && after.is_none();
+        self.others_from = spares_others.then(|| if is_answered { now.uptime } else { now.uptime + pause(0) });
+        let mut left_alone = asked;
         // Those that were under way together fail together, which counts once.
-        if now >= self.not_before {
+        if now.uptime >= self.not_before {
             left_alone = left_alone.max(pause(self.failures));
             self.failures += 1;
+            self.last_failures.push_back(now.wall);
+            if self.last_failures.len() > LAST_TRIES {
+                self.last_failures.pop_front();
+            }
         }
-        self.not_before = self.not_before.max(now + left_alone);
+        self.not_before = self.not_before.max(now.uptime + left_alone);
+        true
+    }
+
+    /// Counts a refusal of a message. Returns whether it is given up: it was refused often enough, and its receiver is a program, or takes
+    /// others. A channel for people or incidents that refuses everything may have lost its receiver, which somebody will restore.
+    pub(super) fn is_refused_for_good(&mut self, job: &Job, rules: &Rules) -> bool {
+        let [item] = job.items.as_slice() else { return false };
+        let refused = self.refused.entry(item.row.number).or_default();
+        *refused = refused.saturating_add(1);
+        *refused >= MOST_REFUSED && (rules.class == Class::Machine || self.aside.contains_key(&item.row.number))
     }
 
     /// A message was taken.
     pub(super) fn delivered(&mut self, job: &Job, rules: &Rules, now: Duration) {
-        let is_told = |row: DeliveryNumber| job.items.iter().any(|item| item.row.number == row);
-        self.aside.retain(|row, _| !is_told(*row));
-        self.aside.values_mut().for_each(|aside| aside.is_alone = true);
-        if let Some(suspect) = self.suspect.take().filter(|suspect| !is_told(suspect.row)) {
-            self.set_aside(suspect, true);
+        let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
+        self.aside.retain(|row, _| !rows.contains(row));
+        self.suspects.clear(&rows);
+        // It is not the channel that is broken: what failed meanwhile waits by itself.
+        for (row, failure) in std::mem::take(&mut self.failed) {
+            if self.aside.len() < MOST_ASIDE && !rows.contains(&row) {
+                self.aside.insert(row, failure);
+            }
         }
         self.failures = 0;
-        if job.items.len() > 1 {
+        self.explanation = if self.suspects.has_rows() { Explanation::Digest } else { Explanation::Open };
+        self.others_from = None;
+        self.last_failures.clear();
+        if job.items.len() > 1 && self.suspects.is_unknown() {
             self.not_before = self.not_before.max(now + AFTER_DIGEST);
-        } else if rules.class == Class::People {
+        }
+        if rules.class == Class::People {
             // Of reminders they have asked for as many as come.
             for item in job.items.iter().filter(|item| item.row.check != CheckId(0)) {
                 self.told.entry(item.row.check).or_default().push_back(now);
             }
             self.told.retain(|_, told| told.back().is_some_and(|at| *at + CALM > now));
+            self.calmed.retain(|check, _| self.told.contains_key(check));
         }
     }
 
-    /// If the last message failed alone and another one waits, that one is tried: perhaps it is not the channel that is broken.
-    pub(super) fn try_others(&mut self, state: &State, rules: &Rules, now: Duration) {
-        let Some(suspect) = self.suspect.filter(|_| self.jobs == 0 && now < self.not_before) else { return };
-        let is_other = |row: &Arc<OutboxRow>| match self.aside.values().find(|aside| aside.check == row.check) {
-            _ if row.check == suspect.check => rules.class == Class::People && row.number > suspect.row,
-            aside => aside.is_none(),
+    /// If one message explains all failures and another one waits, that one is tried: perhaps it is not the channel that is broken.
+    pub(super) fn try_others(&mut self, state: &State, rules: &Rules) {
+        let Some(from) = self.others_from.filter(|from| self.jobs == 0 && *from < self.not_before) else { return };
+        let checks: BTreeSet<_> = self.failed.values().chain(self.aside.values()).map(|failure| failure.check).collect();
+        let is_other = |row: &Arc<OutboxRow>| match self.failed.contains_key(&row.number) || self.suspects.contains(row.number) {
+            true => false,
+            // A check that keeps changing is no reason to try a channel that fails again and again.
+            false if self.explanation == Explanation::Check(row.check) && self.failures > 1 => false,
+            // Of the same check people are told what is newest, which is another message.
+            false if rules.class == Class::People => {
+                let earlier = self.failed.iter().chain(&self.aside).filter(|(_, failure)| failure.check == row.check);
+                earlier.map(|(number, _)| *number).max().is_none_or(|number| number < row.number)
+            }
+            false => !checks.contains(&row.check),
         };
         if state.outbox.of_channel(self.channel.id).any(is_other) {
-            self.suspect = None;
-            self.set_aside(suspect, false);
+            self.others_from = None;
+            self.not_before = from;
         }
     }
 
-    fn set_aside(&mut self, Suspect { row, check }: Suspect, is_alone: bool) {
-        if self.aside.len() < MOST_ASIDE {
-            let (failures, not_before) = (self.failures, self.not_before);
-            self.aside.insert(row, Aside { check, failures, not_before, is_alone });
-            self.not_before = Duration::ZERO;
-        }
-    }
-
-    /// The checks of which the next message waits by itself, each with the uptime until when.
+    /// The checks whose next message has failed and waits by itself, each with the uptime until when.
     pub(super) fn aside(&self, state: &State, class: Class) -> BTreeMap<CheckId, Duration> {
+        self.next_of(&self.aside, state, class).map(|failure| (failure.check, failure.not_before)).collect()
+    }
+
+    /// The checks whose next message has failed since a message was last taken.
+    pub(super) fn failing(&self, state: &State, class: Class) -> BTreeMap<CheckId, Failing> {
+        let failing = |failure: &Failure| Failing { last: failure.last.uptime, until: failure.not_before };
+        self.next_of(&self.failed, state, class).map(|failure| (failure.check, failing(failure))).collect()
+    }
+
+    fn next_of<'a>(
+        &'a self,
+        failures: &'a BTreeMap<DeliveryNumber, Failure>,
+        state: &'a State,
+        class: Class,
+    ) -> impl Iterator<Item = &'a Failure> {
         // People are told what is newest, which may be another message by now. Of all others what is first comes first.
-        let is_next = |row: DeliveryNumber, check: CheckId| {
+        let is_next = move |row: DeliveryNumber, check: CheckId| {
             class != Class::People || state.outbox.of_pair(self.channel.id, check).last().is_some_and(|newest| newest.number == row)
         };
-        let aside = self.aside.iter().filter(|(row, aside)| is_next(**row, aside.check));
-        aside.map(|(_, aside)| (aside.check, aside.not_before)).collect()
+        failures.iter().filter(move |(row, failure)| is_next(**row, failure.check)).map(|(_, failure)| failure)
+    }
+
+    /// Whether a row may be the reason why a message about several checks failed.
+    pub(super) fn is_suspect(&self, row: DeliveryNumber) -> bool {
+        self.suspects.contains(row)
     }
 
     /// Whether a row has waited for so long that it helps nobody any more. The clock alone does not say so: it may have been set, and the
-    /// server may not have run.
-    pub(super) fn is_over(&self, row: &OutboxRow, rules: &Rules, now: Now) -> bool {
+    /// server may not have run. Attempts must have failed after the time was over.
+    pub(super) fn is_over(&self, row: &OutboxRow, rules: &Rules) -> bool {
         let most = i64::try_from(rules.give_up.as_micros()).unwrap_or(i64::MAX);
-        let is_long = |since: Moment| now.wall.micros_since(since) > most;
-        let fails = self.channel.health.failing.as_ref().is_some_and(|(since, _)| is_long(*since));
-        is_long(row.queued) && (row.attempts > 0 || fails)
+        let is_long = |until: Moment| until.micros_since(row.queued) > most;
+        match self.aside.get(&row.number) {
+            Some(failure) => is_long(failure.last.wall),
+            None => self.last_failures.len() >= LAST_TRIES && self.last_failures.front().is_some_and(|first| is_long(*first)),
+        }
     }
 
     /// Whether people have heard enough of a check for now; else until when.
-    pub(super) fn is_calm(&mut self, check: CheckId, now: Duration) -> Result<(), Duration> {
+    pub(super) fn is_calm(&mut self, check: CheckId, now: Now) -> Result<(), Duration> {
         let Some(told) = self.told.get_mut(&check) else { return Ok(()) };
-        while told.front().is_some_and(|at| *at + CALM <= now) {
+        while told.front().is_some_and(|at| *at + CALM <= now.uptime) {
             told.pop_front();
         }
         match told.front() {
-            Some(first) if told.len() >= MOST_CALM => Err(*first + CALM),
+            Some(first) if told.len() >= MOST_CALM => {
+                self.calmed.insert(check, now.wall);
+                Err(*first + CALM)
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Something keeps all messages back.
+    pub(super) fn note_delay(&mut self, delay: Delay, now: Moment) {
+        self.delays.insert(delay, now);
+    }
+
+    /// Nothing [may be sent](Self::may_send) now. Returns whether as much was sent as may be within a day.
+    pub(super) fn note_waiting(&mut self, rules: &Rules, now: Now) -> bool {
+        let is_used_up = self.is_enough_today(rules, now.uptime);
+        if self.failures > 0 {
+            self.note_delay(Delay::Unreachable, now.wall);
+        } else if is_used_up {
+            self.note_delay(Delay::DayLimit, now.wall);
+        }
+        is_used_up
+    }
+
+    /// Why an item was not told earlier, if something held it back; of a check that is down only if that took a while.
+    pub(super) fn delay(&self, item: &Item, now: Now) -> Option<Delay> {
+        let row = item.untold.as_ref().unwrap_or(&item.row);
+        if item.untold.is_none() && now.wall.micros_since(row.queued) < LATE.as_micros().try_into().unwrap_or(i64::MAX) {
+            return None;
+        }
+        let is_since = |at: Option<&Moment>| at.is_some_and(|at| *at >= row.queued);
+        let found = [Delay::Quiet, Delay::DayLimit].into_iter().find(|delay| is_since(self.delays.get(delay)));
+        let is_unreachable = row.attempts > 0 || is_since(self.delays.get(&Delay::Unreachable));
+        found
+            .or_else(|| is_unreachable.then_some(Delay::Unreachable))
+            .or_else(|| is_since(self.calmed.get(&row.check)).then_some(Delay::Calm))
     }
 }

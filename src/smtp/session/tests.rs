@@ -190,7 +190,7 @@ impl Talk {
     async fn end(&mut self) -> usize {
         self.send(".\r\n").await;
         self.hear("250").await;
-        let check = self.handle.state().check_by_uuid(UUID).cloned().unwrap();
+        let check = self.handle.with_state(|state| state.check_by_uuid(UUID).cloned().unwrap());
         self.handle.pings(&check).unwrap()[0].body_len as usize
     }
 }

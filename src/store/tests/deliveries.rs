@@ -5,7 +5,7 @@ use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
 use crate::domain::ids::DeliveryNumber;
 
 /// A delivery about a check of the project of the same number.
-fn delivery(number: u64, project: u64) -> Delivery {
+pub(super) fn delivery(number: u64, project: u64) -> Delivery {
     Delivery {
         number: DeliveryNumber(number),
         channel: ChannelId(0),
@@ -23,28 +23,19 @@ fn delivery(number: u64, project: u64) -> Delivery {
 }
 
 #[test]
-fn the_project_with_the_most_deliveries_loses_its_oldest() {
+fn deliveries_go_by_number_and_the_oldest_are_found() {
     let store = store();
-    // One project floods the log between two entries of another.
-    let projects = [1, 2, 1, 1, 1, 1, 1, 2, 1];
+    let all: Vec<_> = (1..=9).map(|number| delivery(number, 1)).collect();
+    write(&store, |batch| batch.append_deliveries(&all));
     write(&store, |batch| {
-        batch.append_deliveries(&(1..).zip(projects).map(|(number, project)| delivery(number, project)).collect::<Vec<_>>())
+        let old = batch.deliveries_finished_before(Moment::from_secs(5), 3)?;
+        assert_eq!(old, [1, 2, 3].map(DeliveryNumber), "no more than were asked for");
+        assert_eq!(batch.deliveries_finished_before(Moment::from_secs(3), 10)?, [1, 2].map(DeliveryNumber));
+        batch.remove_deliveries(&[2, 4, 4, 99].map(DeliveryNumber))?;
+        assert_eq!(batch.delivery_count()?, 7);
+        let mut seen = Vec::new();
+        batch.each_delivery(|number, delivery| seen.push((number.0, delivery.map(|delivery| delivery.check.0))))?;
+        assert_eq!(seen, [1, 3, 5, 6, 7, 8, 9].map(|number| (number, Some(1))));
+        Ok(())
     });
-    let left = || -> Vec<u64> {
-        let all = store.snapshot().unwrap().deliveries_before(DeliveryNumber(u64::MAX)).unwrap();
-        all.map(|delivery| delivery.unwrap().number.0).collect()
-    };
-    let prune = |kept, before, most| {
-        let mut gone = 0;
-        write(&store, |batch| {
-            gone = batch.prune_deliveries(kept, Moment::from_secs(before), most, |delivery| ProjectId(delivery.check.0))?;
-            Ok(())
-        });
-        gone
-    };
-    assert_eq!((prune(9, 0, 10), left().len()), (0, 9));
-    assert_eq!((prune(5, 0, 2), left()), (2, vec![9, 8, 7, 6, 5, 4, 2]), "no more than may go at once");
-    assert_eq!((prune(5, 0, 10), left()), (2, vec![9, 8, 7, 6, 2]));
-    assert_eq!((prune(5, 3, 10), left()), (1, vec![9, 8, 7, 6]), "what is old goes in any case");
-    assert_eq!((prune(2, 0, 10), left()), (2, vec![9, 8]));
 }

@@ -50,7 +50,7 @@ fn what_waits_to_be_sent_may_be_a_repeat_after_a_restore() {
     let (number, at) = (DeliveryNumber(3), Moment::from_secs(5));
     let row = OutboxRow::new(number, ChannelId(1), CheckId(2), FlipNumber(4), Event::Down, at, at);
     assert!(!row.doubtful);
-    write(&store, |batch| batch.put_waiting(&row));
+    write(&store, |batch| batch.put_waiting([&row]));
     let directory = tempfile::tempdir().unwrap();
     restore(&store, directory.path()).unwrap();
     let restored = Store::open(&Medium::Directory(directory.path().into())).unwrap();

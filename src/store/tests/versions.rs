@@ -1,10 +1,18 @@
 //! Rows of every version as they lie in files.
 
 use super::*;
+use crate::domain::alert::{Delivery, DeliveryOutcome};
+
+/// As much of it as rows of schemas 11 and 12 hold.
+fn written_by_schema_12() -> Contents {
+    let mut contents = written();
+    (contents.channel.health.proof, contents.channel.health.unsubscribed) = (DeliveryProof::None, Vec::new());
+    contents
+}
 
 /// As much of it as rows of schema 10 hold.
 fn written_by_schema_10() -> Contents {
-    let mut contents = written();
+    let mut contents = written_by_schema_12();
     contents.project.import = None;
     (contents.check.state.untouched, contents.check.state.brought) = (false, 0);
     contents
@@ -63,7 +71,8 @@ fn rows_of_every_version_are_read() {
     assert_eq!(contents(&store_of(&SCHEMA_3)), written_by_schema_3());
     assert_eq!(contents(&store_of(&SCHEMA_9)), written_by_schema_9());
     assert_eq!(contents(&store_of(&SCHEMA_10)), written_by_schema_10());
-    assert_eq!(contents(&store_of(&SCHEMA_11)), written());
+    assert_eq!(contents(&store_of(&SCHEMA_11)), written_by_schema_12());
+    assert_eq!(contents(&store_of(&SCHEMA_12)), written_by_schema_12());
     let newest = store_of(&NEWEST);
     assert_eq!(contents(&newest), written());
     let new = filled();
@@ -147,7 +156,7 @@ const SCHEMA_11: [&str; 9] = [
 ];
 
 /// Version 6 of checks.
-const NEWEST: [&str; 9] = [
+const SCHEMA_12: [&str; 9] = [
     "0397c41000000000000000010000000000000001a75a7568617573651464a56261646765dc0014ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8940209c392ce02faf080ce03938700",
     "03960181a9526561645772697465dc0020ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
     "03960181a8526561644f6e6c79dc00200303030303030303030303030303030303030303030303030303030303030303ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
@@ -158,3 +167,45 @@ const NEWEST: [&str; 9] = [
     "02980600ce02faf08001020805ccff",
     "03960181a648617368656493c302dc00200909090909090909090909090909090909090909090909090909090909090909ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
 ];
+
+/// Version 3 of channels.
+const NEWEST: [&str; 9] = [
+    "0397c41000000000000000010000000000000001a75a7568617573651464a56261646765dc0014ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8940209c392ce02faf080ce03938700",
+    "03960181a9526561645772697465dc0020ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ccc8ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
+    "03960181a8526561644f6e6c79dc00200303030303030303030303030303030303030303030303030303030303030303ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
+    "03960181a450696e67b66162636465666768696a6b6c6d6e6f70717273747576ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
+    "039bc4100000000000000005000000000000000501a46d61696ca5656d61696c9192a2746fb0726f6f74406578616d706c652e6f7267c292ce042c1d80a4676f6e6592ce03938700a462757379c2a26e6f91a5616e6e4062",
+    "06dc0023c41000000000000000060000000000000006c4100000000000000007000000000000000701a76e696768746c79a16ea3612062a477686174ce00015180cd0e10a9302033202a202a202aa3555443c3c2a0a0a345525294c2c2c2c2910502ce02faf080ce05f5e10092ce055d4a80c4100000000000000009000000000000000907020801090305ce068e778001910404c302",
+    "039e060203ce0393870002010381a2563494ccc0000201a46375726cc410000000000000000900000000000000090200ce79dcdd47c0",
+    "02980600ce02faf08001020805ccff",
+    "03960181a648617368656493c302dc00200909090909090909090909090909090909090909090909090909090909090909ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
+];
+
+/// A file of layout 12: a group lists its members by name, and one of them has delivered.
+#[test]
+fn groups_of_layout_12_get_the_uuids_of_their_members() {
+    let store = store();
+    let group = |id: u64, members: &str| {
+        let (name, kind) = (ChannelName::parse("group").unwrap(), ChannelKind::named("group").unwrap());
+        let settings = ChannelSettings::parse(kind, [("channels", members)]).unwrap();
+        Channel { id: ChannelId(id), uuid: uuid(id.into()), name, settings, health: ChannelHealth::default(), ..channel() }
+    };
+    let members = format!("mail,gone,{}", uuid(5));
+    let mail = Channel { health: ChannelHealth::default(), ..channel() };
+    let elsewhere = Channel { id: ChannelId(4), uuid: uuid(4), project: ProjectId(9), ..mail.clone() };
+    write(&store, |batch| {
+        [&elsewhere, &mail, &group(8, &members)].into_iter().try_for_each(|channel| batch.put_channel(channel))?;
+        batch.append_deliveries(&[Delivery {
+            channel: ChannelId(5),
+            outcome: DeliveryOutcome::Delivered,
+            ..deliveries::delivery(1, 1)
+        }])?;
+        meta::set_schema(&batch.transaction, 12)
+    });
+    migrations::migrate(&store).unwrap();
+    let channels = store.snapshot().unwrap().channels().unwrap();
+    let listed: Vec<_> = channels[2].settings.pairs().map(|(_, value)| value).collect();
+    assert_eq!(listed, [format!("{},gone", uuid(5))]);
+    let proofs: Vec<_> = channels.iter().map(|channel| &channel.health.proof).collect();
+    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Arrived, &DeliveryProof::None]);
+}

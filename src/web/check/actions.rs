@@ -105,29 +105,30 @@ fn copied(visit: &Visit, check: &Check) -> Edit {
     let with = |text: &str, suffix: &str, most: usize| text.chars().take(most - suffix.len()).collect::<String>() + suffix;
     let slug = if settings.slug.is_empty() { String::new() } else { with(settings.slug.as_str(), "-copy", Slug::MOST_CHARS) };
     let name = with(settings.name.as_str(), " (copy)", Name::MOST_CHARS);
-    let state = visit.handle().state();
-    let channels = state.channels_of(check).map(|channel| channel.uuid.to_string().into()).collect();
-    let is_simple = settings.schedule.is_none();
-    Edit {
-        // Neither can be over its limit or have a character that the original had not.
-        name: Name::parse(&name).ok(),
-        slug: Slug::parse(&slug).ok(),
-        tags: Some(settings.tags.clone()),
-        desc: Some(settings.desc.clone()),
-        timeout: is_simple.then_some(settings.timeout),
-        grace: Some(settings.grace),
-        schedule: settings.schedule.clone(),
-        tz: Some(settings.tz.clone()),
-        manual_resume: Some(settings.manual_resume),
-        post_only: Some(settings.post_only),
-        start_kw: Some(settings.start_kw.clone()),
-        success_kw: Some(settings.success_kw.clone()),
-        failure_kw: Some(settings.failure_kw.clone()),
-        filter_subject: Some(settings.filters.subject),
-        filter_body: Some(settings.filters.body),
-        filter_http_body: Some(settings.filters.http_body),
-        filter_default_fail: Some(settings.filters.default_fail),
-        channels: Some(ChannelChoice::Listed(channels)),
-        ..Edit::default()
-    }
+    visit.handle().with_state(|state| {
+        let channels = state.channels_of(check).map(|channel| channel.uuid.to_string().into()).collect();
+        let is_simple = settings.schedule.is_none();
+        Edit {
+            // Neither can be over its limit or have a character that the original had not.
+            name: Name::parse(&name).ok(),
+            slug: Slug::parse(&slug).ok(),
+            tags: Some(settings.tags.clone()),
+            desc: Some(settings.desc.clone()),
+            timeout: is_simple.then_some(settings.timeout),
+            grace: Some(settings.grace),
+            schedule: settings.schedule.clone(),
+            tz: Some(settings.tz.clone()),
+            manual_resume: Some(settings.manual_resume),
+            post_only: Some(settings.post_only),
+            start_kw: Some(settings.start_kw.clone()),
+            success_kw: Some(settings.success_kw.clone()),
+            failure_kw: Some(settings.failure_kw.clone()),
+            filter_subject: Some(settings.filters.subject),
+            filter_body: Some(settings.filters.body),
+            filter_http_body: Some(settings.filters.http_body),
+            filter_default_fail: Some(settings.filters.default_fail),
+            channels: Some(ChannelChoice::Listed(channels)),
+            ..Edit::default()
+        }
+    })
 }

@@ -8,7 +8,7 @@ use crate::web::visit::Visit;
 
 /// Leads to the check, if the viewer may see it. A key is a hash, so the checks of all projects that they see are hashed.
 pub(crate) fn find(visit: &Visit, key: UniqueKey) -> Result<Done, Trouble> {
-    let projects: Vec<ProjectId> = visit.handle().state().projects().map(|found| found.project.id).collect();
+    let projects: Vec<ProjectId> = visit.handle().with_state(|state| state.projects().map(|found| found.project.id).collect());
     let mut found = None;
     for project in projects.into_iter().filter(|project| visit.viewer.may(Need::Read, Some(*project))) {
         visit.handle().each_check(project, |check| {

@@ -187,6 +187,7 @@ pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
     let schedule = check.settings.schedule.as_ref();
     let runs = read.runs();
     let (url, other_form) = urls(visit, check)?;
+    let shows_key = other_form.as_ref().is_some_and(|form| form.by == "UUID");
     let mail = visit.site.mail_address(check.uuid);
     let description = check.settings.desc.as_str();
     let page = Detail {
@@ -216,7 +217,8 @@ pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
         plot: plot::plot(&runs),
         runs: runs.iter().rev().take(LISTED_RUNS).map(|run| (When::clock(run.end, &times), duration(run.took), run.failed)).collect(),
     };
-    Ok(Html::of(&page).into())
+    let html = Html::of(&page);
+    Ok(if shows_key { html.secret() } else { html }.into())
 }
 
 /// The word for a status that picks its shape.
@@ -263,10 +265,11 @@ fn links(visit: &Visit, check: &Check) -> Links {
     }
 }
 
-/// The ping URL in the form that is asked for, and the other form if there are two.
+/// The ping URL in the form that is asked for, and the other form if there are two. That by slug holds the ping key of the project, which
+/// makes checks, so only those who may change the project see it.
 fn urls(visit: &Visit, check: &Check) -> Result<(String, Option<OtherForm>), Trouble> {
     let by_uuid = visit.site.ping_url(check.uuid);
-    let by_slug = visit.site.slug_url(visit.project()?.id, &check.settings.slug);
+    let by_slug = if visit.may(Need::Write) { visit.site.slug_url(visit.project()?.id, &check.settings.slug) } else { None };
     let here = visit.onward(&Page::Check(check.uuid));
     let mark = if here.contains('?') { '&' } else { '?' };
     Ok(match by_slug {
@@ -285,10 +288,12 @@ pub(super) fn diagnosed(visit: &Visit, check: &Check) -> Result<Option<String>, 
 fn wrong_zone(visit: &Visit, check: &Check, read: &Read) -> Option<Diagnosis> {
     let schedule = check.settings.schedule.as_ref()?;
     let mut zones = vec![visit.viewer.zone.clone(), Timezone::utc()];
-    for other in visit.handle().state().checks_of(check.project).take(ZONES_LOOKED_AT) {
-        if !zones.contains(&other.settings.tz) {
-            zones.push(other.settings.tz.clone());
+    visit.handle().with_state(|state| {
+        for other in state.checks_of(check.project).take(ZONES_LOOKED_AT) {
+            if !zones.contains(&other.settings.tz) {
+                zones.push(other.settings.tz.clone());
+            }
         }
-    }
+    });
     diagnose(schedule, &check.settings.tz, &read.began(), &zones)
 }

@@ -242,9 +242,10 @@ fn stored(visit: &Visit) -> Result<Fields, Trouble> {
     let check = visit.check()?;
     let parents = &check.settings.parents;
     let parents = if parents.ids().is_empty() { Vec::new() } else { Names::of(visit)?.called(parents) };
-    let state = visit.handle().state();
-    let channels = state.channels_of(check).map(|channel| channel.uuid.to_string()).collect();
-    Ok(Fields::of(&check.settings, channels, parents))
+    visit.handle().with_state(|state| {
+        let channels = state.channels_of(check).map(|channel| channel.uuid.to_string()).collect();
+        Ok(Fields::of(&check.settings, channels, parents))
+    })
 }
 
 /// The check of the page, if there is one already.
@@ -255,9 +256,10 @@ fn own(visit: &Visit) -> Option<CheckId> {
 /// The channels of the project: UUID, name, kind.
 fn channels(visit: &Visit) -> Result<Vec<(String, String, &'static str)>, Trouble> {
     let project = visit.project()?.id;
-    let state = visit.handle().state();
-    let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
-    Ok(channels.map(|channel| (channel.uuid.to_string(), channel.name.as_str().into(), channel.settings.kind().title)).collect())
+    visit.handle().with_state(|state| {
+        let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+        Ok(channels.map(|channel| (channel.uuid.to_string(), channel.name.as_str().into(), channel.settings.kind().title)).collect())
+    })
 }
 
 fn choices(visit: &Visit, fields: &Fields) -> Result<Vec<Choice>, Trouble> {
@@ -276,8 +278,8 @@ fn zones(own: &Timezone) -> Vec<&'static str> {
 fn is_slug_taken(visit: &Visit, fields: &Fields) -> Result<bool, Trouble> {
     let own = own(visit);
     let slug = crate::domain::text::Slug::parse(&fields.slug).ok().filter(|slug| !slug.is_empty());
-    let (project, state) = (visit.project()?.id, visit.handle().state());
-    Ok(slug.is_some_and(|slug| state.checks_by_slug(project, &slug).iter().any(|id| Some(*id) != own)))
+    let project = visit.project()?.id;
+    visit.handle().with_state(|state| Ok(slug.is_some_and(|slug| state.checks_by_slug(project, &slug).iter().any(|id| Some(*id) != own))))
 }
 
 /// The fields in which two forms differ.

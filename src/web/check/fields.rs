@@ -195,8 +195,14 @@ impl Fields {
     pub(crate) fn edit(&self, stored: &Settings) -> Result<(Edit, Failures), Vec<Wrong>> {
         let mut wrong = Vec::new();
         let kept = |text: &str, stored: &str| text == stored.replace("\r\n", "\n");
-        let name = ok(&mut wrong, "name", "Name", Name::parse(&self.name).map_err(|_| "At most 100 characters."));
-        let slug = ok(&mut wrong, "slug", "Slug", Slug::parse(&self.slug).map_err(of_slug));
+        let name = match &stored.name {
+            stored if kept(&self.name, stored.as_str()) => Some(stored.clone()),
+            _ => ok(&mut wrong, "name", "Name", Name::parse(&self.name).map_err(|_| "At most 100 characters.")),
+        };
+        let slug = match &stored.slug {
+            stored if kept(&self.slug, stored.as_str()) => Some(stored.clone()),
+            _ => ok(&mut wrong, "slug", "Slug", Slug::parse(&self.slug).map_err(of_slug)),
+        };
         let tags = match &stored.tags {
             stored if kept(&self.tags, stored.as_str()) => Some(stored.clone()),
             _ => ok(&mut wrong, "tags", "Tags", Tags::parse(&self.tags).map_err(|_| "At most 64 tags and 500 characters in all.")),
@@ -208,11 +214,13 @@ impl Fields {
         let (timeout, schedule) = self.expected(&mut wrong);
         let tz = ok(&mut wrong, "tz", "Time zone", Timezone::parse(&self.tz).map_err(|error| sentence(&error.to_string())));
         let grace = ok(&mut wrong, "grace", "Grace", self.grace.seconds());
-        let mut keywords =
-            |field, label, text: &str| ok(&mut wrong, field, label, Keywords::parse(text).map_err(|_| "At most 200 characters."));
-        let start_kw = keywords("start_kw", "Words that mean a start", &self.start_kw);
-        let success_kw = keywords("success_kw", "Words that mean success", &self.success_kw);
-        let failure_kw = keywords("failure_kw", "Words that mean failure", &self.failure_kw);
+        let mut keywords = |field, label, text: &str, stored: &Keywords| match stored {
+            stored if kept(text, stored.as_str()) => Some(stored.clone()),
+            _ => ok(&mut wrong, field, label, Keywords::parse(text).map_err(|_| "At most 200 characters.")),
+        };
+        let start_kw = keywords("start_kw", "Words that mean a start", &self.start_kw, &stored.start_kw);
+        let success_kw = keywords("success_kw", "Words that mean success", &self.success_kw, &stored.success_kw);
+        let failure_kw = keywords("failure_kw", "Words that mean failure", &self.failure_kw, &stored.failure_kw);
         let after = self.after.parse().map_err(|_| "Give a whole number.".to_owned());
         let after = after.and_then(|after| Failures::parse(after).map_err(sentence));
         let after = ok(&mut wrong, "after", "Failures in a row", after);

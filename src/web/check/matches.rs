@@ -25,7 +25,8 @@ pub(super) fn edited(visit: &Visit) -> Option<Check> {
     if let Ok(check) = visit.check() {
         return Some(check.clone());
     }
-    let check = path_uuid(visit.query.get("check")).and_then(|uuid| visit.handle().state().check_by_uuid(uuid).cloned())?;
+    let check =
+        path_uuid(visit.query.get("check")).and_then(|uuid| visit.handle().with_state(|state| state.check_by_uuid(uuid).cloned()))?;
     visit.viewer.may(Need::Write, Some(check.project)).then_some(check)
 }
 

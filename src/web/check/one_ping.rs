@@ -1,18 +1,23 @@
 //! One ping with what it sent, shown as the text that it is.
 
+use std::borrow::Cow;
+
 use askama::Template;
 
 use super::Top;
 use super::log::{facts, said};
 use crate::domain::check::Check;
 use crate::domain::ping::{Ping, Scheme};
+use crate::domain::ping_address;
+use crate::domain::project::Secret;
 use crate::domain::words::size;
 use crate::mail::Searchable;
+use crate::manage::key;
 use crate::web::answer::{Done, Html};
 use crate::web::error::Trouble;
 use crate::web::frame::Frame;
 use crate::web::hostile::{self, Escapes, MOST_SHOWN_BYTES, SHOWN_BYTES, Shown};
-use crate::web::route::Page;
+use crate::web::route::{Need, Page};
 use crate::web::visit::Visit;
 
 #[derive(Template)]
@@ -75,6 +80,10 @@ pub(crate) fn show(visit: &Visit) -> Result<Done, Trouble> {
 pub(crate) fn body(visit: &Visit) -> Result<Done, Trouble> {
     let (check, ping) = found(visit)?;
     let body = visit.handle().body(check, ping.n)?.ok_or_else(Trouble::nothing_here)?;
+    if !visit.may(Need::Write) {
+        let content = without_ping_addresses(visit, check, &readable(&ping, &body));
+        return Ok(Done::Download { name: format!("ping-{}.txt", ping.n), content: content.into_bytes() });
+    }
     let kind = if ping.origin.scheme == Scheme::Email { "eml" } else { "txt" };
     Ok(Done::Download { name: format!("ping-{}.{kind}", ping.n), content: body })
 }
@@ -86,9 +95,28 @@ fn found(visit: &Visit) -> Result<(&Check, Ping), Trouble> {
     ping.map(|ping| (check, ping)).ok_or_else(Trouble::nothing_here)
 }
 
+/// Returns the text of a ping. Of a mail that is its subject and its decoded text: other fields of its header hold the address that pings.
+fn readable(ping: &Ping, body: &[u8]) -> String {
+    match ping.origin.scheme {
+        Scheme::Email => {
+            let Searchable { subject, text } = Searchable::of(body);
+            format!("Subject: {subject}\n\n{text}")
+        }
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+/// Returns a text without what would let people ping who may only read.
+fn without_ping_addresses(visit: &Visit, check: &Check, text: &str) -> String {
+    let keys = key::list(visit.handle(), Some(check.project));
+    let keys = keys.iter().filter_map(|(_, key)| if let Secret::Ping(key) = &key.secret { Some(key.as_str()) } else { None });
+    ping_address::masked(text, check.uuid, &keys.collect::<Vec<_>>()).into_owned()
+}
+
 fn content(visit: &Visit, check: &Check, ping: &Ping, body: &[u8]) -> Content {
     let has = |name: &str| visit.query.get(name) == "1";
-    let (all, shows_escapes, source) = (has("all"), has("escapes"), has("source"));
+    let may_write = visit.may(Need::Write);
+    let (all, shows_escapes, source) = (has("all"), has("escapes"), has("source") && may_write);
     let escapes = if shows_escapes { Escapes::Shown } else { Escapes::TakenOut };
     let most = if all { MOST_SHOWN_BYTES } else { SHOWN_BYTES };
     let at = |all: bool, escapes: bool, source: bool| {
@@ -97,15 +125,22 @@ fn content(visit: &Visit, check: &Check, ping: &Ping, body: &[u8]) -> Content {
         format!("{}?{}", visit.link(&Page::Ping(check.uuid, ping.n)), set.join("&"))
     };
     let mail = (ping.origin.scheme == Scheme::Email).then(|| Searchable::of(body));
-    let subject = mail.as_ref().map(|mail| hostile::line(&mail.subject));
+    let masked = |text: &str| without_ping_addresses(visit, check, text);
+    let subject = mail.as_ref().map(|mail| hostile::line(&mail.subject)).map(|line| if may_write { line } else { masked(&line) });
     let text = mail.as_ref().filter(|_| !source).map_or(body, |mail| mail.text.as_bytes());
+    let text = if may_write { Cow::Borrowed(text) } else { Cow::Owned(masked(&String::from_utf8_lossy(text)).into_bytes()) };
+    let mut shown = hostile::shown(&text, most, escapes);
+    if !may_write {
+        // What was taken out may have divided an address.
+        shown.text = masked(&shown.text);
+    }
     let all_of_it = if text.len() > MOST_SHOWN_BYTES { format!("the first {}", size(MOST_SHOWN_BYTES as u64)) } else { "all".into() };
     Content {
         size: size(body.len() as u64),
         download: visit.link(&Page::Body(check.uuid, ping.n)),
-        source: subject.is_some().then(|| (source, at(false, shows_escapes, !source))),
+        source: (subject.is_some() && may_write).then(|| (source, at(false, shows_escapes, !source))),
         subject,
-        shown: hostile::shown(text, most, escapes),
+        shown,
         more: (!all).then(|| (at(true, shows_escapes, source), format!("Show {all_of_it}"))),
         escapes: at(all, true, source),
     }

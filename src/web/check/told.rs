@@ -11,6 +11,7 @@ use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::project::Channel;
 use crate::domain::words::count;
 use crate::engine::state::State;
+use crate::manage::channel::ChannelStatus;
 use crate::web::error::Trouble;
 use crate::web::route::Page;
 use crate::web::visit::Visit;
@@ -47,20 +48,17 @@ pub(super) struct Sent {
 
 /// The channels of the project, the assigned ones first.
 pub(super) fn channels(visit: &Visit, check: &Check) -> Vec<Told> {
-    let channels: Vec<Arc<Channel>> = match visit.handle().state().project(check.project) {
-        Some(project) => project.channels.values().cloned().collect(),
-        None => Vec::new(),
-    };
-    let told = |channel: &Arc<Channel>| Told {
+    let transports = visit.handle().transports();
+    let channels: Vec<(Arc<Channel>, ChannelStatus)> = visit.handle().with_state(|state| {
+        let channels = state.project(check.project).into_iter().flat_map(|project| project.channels.values());
+        channels.map(|channel| (Arc::clone(channel), ChannelStatus::of(state, channel, transports))).collect()
+    });
+    let told = |(channel, status): &(Arc<Channel>, ChannelStatus)| Told {
         uuid: channel.uuid.to_string(),
         name: channel.name.as_str().into(),
         kind: channel.settings.kind().title,
         is_assigned: check.settings.channels.contains(&channel.id),
-        trouble: match (&channel.health.disabled, &channel.health.failing) {
-            (Some(_), _) => Some("disabled"),
-            (None, Some(_)) => Some("failing"),
-            (None, None) => None,
-        },
+        trouble: Some(status).filter(|status| !matches!(status, ChannelStatus::Ok | ChannelStatus::Untested)).map(ChannelStatus::name),
     };
     let mut told: Vec<_> = channels.iter().map(told).collect();
     told.sort_by_key(|channel| !channel.is_assigned);
@@ -69,10 +67,9 @@ pub(super) fn channels(visit: &Visit, check: &Check) -> Vec<Told> {
 
 /// What is being told of the check, and what was told last as far as that is not long ago; the newest first.
 pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trouble> {
-    let mut waiting: Vec<_> = {
-        let state = visit.handle().state();
-        state.outbox.of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect()
-    };
+    let mut waiting: Vec<_> = visit
+        .handle()
+        .with_state(|state| state.outbox.of_check(check.id).map(|row| (Arc::clone(row), state.outbox.is_sending(row.number))).collect());
     waiting.sort_unstable_by_key(|(row, _)| Reverse(row.number));
     let mut sent: Vec<_> = waiting.into_iter().take(FEW).map(|(row, is_sending)| to_be_sent(visit, &row, is_sending)).collect();
     let looked_at = Cell::new(0);
@@ -89,18 +86,26 @@ pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trou
 
 /// Something that waits to be sent, or to be sent once more.
 fn to_be_sent(visit: &Visit, row: &OutboxRow, is_sending: bool) -> Sent {
-    let state = visit.handle().state();
-    let health = state.channel(row.channel).map(|channel| &channel.health);
-    let (outcome, reason) = match health {
-        Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", reason.to_string()),
-        _ if is_sending => ("being sent", String::new()),
-        Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
-            ("not delivered yet", format!("{reason}; tried {}", count(row.attempts.into(), "time")))
+    visit.handle().with_state(|state| {
+        let health = state.channel(row.channel).map(|channel| &channel.health);
+        let (outcome, reason) = match health {
+            Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", reason.to_string()),
+            _ if is_sending => ("being sent", String::new()),
+            Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
+                ("not delivered yet", format!("{reason}; tried {}", count(row.attempts.into(), "time")))
+            }
+            _ => ("waiting", String::new()),
+        };
+        let shape = if reason.is_empty() { "running" } else { "late" };
+        Sent {
+            channel: called(state, row.channel),
+            event: said(row.event),
+            shape,
+            outcome,
+            at: When::of(row.queued, &visit.times()),
+            reason,
         }
-        _ => ("waiting", String::new()),
-    };
-    let shape = if reason.is_empty() { "running" } else { "late" };
-    Sent { channel: called(&state, row.channel), event: said(row.event), shape, outcome, at: When::of(row.queued, &visit.times()), reason }
+    })
 }
 
 fn told(visit: &Visit, delivery: Delivery) -> Sent {
@@ -111,7 +116,7 @@ fn told(visit: &Visit, delivery: Delivery) -> Sent {
         DeliveryOutcome::Skipped => ("paused", "left out"),
     };
     Sent {
-        channel: called(&visit.handle().state(), delivery.channel),
+        channel: visit.handle().with_state(|state| called(state, delivery.channel)),
         event: said(delivery.event),
         shape,
         outcome,
@@ -142,7 +147,8 @@ fn said(event: Event) -> &'static str {
 
 /// Names and pages of what the check depends on.
 pub(super) fn parents(visit: &Visit, check: &Check) -> Vec<(String, String)> {
-    let state = visit.handle().state();
-    let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
-    parents.map(|parent| (words::name(&parent.settings), visit.link(&Page::Check(parent.uuid)))).collect()
+    visit.handle().with_state(|state| {
+        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+        parents.map(|parent| (words::name(&parent.settings), visit.link(&Page::Check(parent.uuid)))).collect()
+    })
 }

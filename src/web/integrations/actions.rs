@@ -30,6 +30,8 @@ struct Remove {
     kind: &'static str,
     path: String,
     list: String,
+    /// What it changes for groups.
+    warnings: Vec<String>,
 }
 
 /// Sends a test and says what has come of it.
@@ -91,6 +93,7 @@ pub(crate) fn show_remove(visit: &Visit) -> Result<Done, Trouble> {
         kind: channel.settings.kind().title,
         path: visit.link(&visit.page),
         list: visit.link(&Page::Integrations(visit.project()?.uuid)),
+        warnings: visit.handle().with_state(|state| channel::warnings_of_deletion(state, channel)),
     };
     Ok(Html::of(&page).into())
 }

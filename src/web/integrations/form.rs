@@ -72,7 +72,8 @@ pub(crate) fn show_edit(visit: &Visit) -> Result<Done, Trouble> {
 fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Html, Trouble> {
     let channel = visit.channel().ok();
     let kind = kind(visit)?;
-    let stored = channel.map(|channel| &channel.settings);
+    let shown = channel.map(|channel| visit.handle().with_state(|state| state.shown_settings(channel).into_owned()));
+    let stored = shown.as_ref();
     let [mut own, mut common] = entries(kind, stored, typed);
     for entry in own.iter_mut().chain(&mut common) {
         entry.wrong = wrong.as_ref().filter(|wrong| wrong.key == Some(entry.key)).map(|wrong| wrong.text.clone());
@@ -90,7 +91,7 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         }
     });
     let what = if channel.is_some() { "Edit" } else { "Add" };
-    Ok(Html::of(&FormPage {
+    let html = Html::of(&FormPage {
         frame: visit.frame(format!("{what} {}", kind.title)),
         title: format!("{what}: {}", kind.title),
         guide: kind.guide,
@@ -107,7 +108,9 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         tags: tags.into_iter().take(MOST_TAGS).collect(),
         chosen: Some(choice("checks")).filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| "all".into()),
         tag: choice("tag"),
-    }))
+    });
+    // The URLs of a channel may be all that it takes to send.
+    Ok(if channel.is_some() { html.secret() } else { html })
 }
 
 fn kind(visit: &Visit) -> Result<&'static ChannelKind, Trouble> {
@@ -145,9 +148,12 @@ pub(crate) async fn add(visit: Visit, form: Form) -> Result<Done, Trouble> {
     };
     let (uuid, project) = (visit.handle().random().uuid(), visit.project()?.id);
     let new = NewChannel { uuid, project, name, settings, operator: false };
-    let Outcome::Channel(channel) = visit.handle().call(Command::CreateChannel(Box::new(new))).await?? else {
+    let channel = match visit.handle().call(Command::CreateChannel(Box::new(new))).await? {
+        Ok(Outcome::Channel(channel)) => channel,
         // That command comes to nothing else.
-        return Err(Trouble::nothing_here());
+        Ok(_) => return Err(Trouble::nothing_here()),
+        Err(Refusal::Settings(error)) => return again(visit, form, error.into()).await,
+        Err(refusal) => return Err(refusal.into()),
     };
     assigned(&visit, channel.id, &form).await?;
     done(visit, Arc::from(channel), &form, "integration-made").await

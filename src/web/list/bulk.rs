@@ -84,10 +84,12 @@ impl Action {
             is_one.then(|| tag.to_owned()).ok_or("Type one tag, without spaces, beside the button.")
         };
         let channel = || {
-            let (uuid, state) = (form.get("channel"), visit.handle().state());
-            let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
-            let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
-            found.next().map(|channel| channel.id).ok_or("Choose an integration beside the button.")
+            let uuid = form.get("channel");
+            visit.handle().with_state(|state| {
+                let channels = state.project(project).into_iter().flat_map(|project| project.channels.values());
+                let mut found = channels.filter(|channel| channel.uuid.to_string() == uuid);
+                found.next().map(|channel| channel.id).ok_or("Choose an integration beside the button.")
+            })
         };
         Ok(match form.get("action") {
             "pause" => Self::Pause,
@@ -195,8 +197,9 @@ fn chosen(visit: &Visit, form: &Form, wanted: &Wanted) -> Result<(Vec<Check>, us
     let project = visit.project()?.id;
     if form.has("all") {
         let (mut checks, filter) = (Vec::new(), Filter::new(wanted));
-        let channels: HashSet<_> =
-            visit.handle().state().project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect();
+        let channels: HashSet<_> = visit
+            .handle()
+            .with_state(|state| state.project(project).into_iter().flat_map(|found| found.channels.keys().copied()).collect());
         visit.handle().each_check(project, |check| {
             let status = check.state.visible_status(&check.settings, visit.now);
             let is_untold = !check.settings.channels.iter().any(|channel| channels.contains(channel));
@@ -210,10 +213,11 @@ fn chosen(visit: &Visit, form: &Form, wanted: &Wanted) -> Result<(Vec<Check>, us
     if ids.len() > MOST_NAMED {
         return Err(Fault::BadRequest("at most 1,000 checks can be named; choose all that match instead".into()).into());
     }
-    let state = visit.handle().state();
-    let checks: Vec<_> = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.project == project).cloned().collect();
-    let gone = ids.len() - checks.len();
-    Ok((checks, gone))
+    visit.handle().with_state(|state| {
+        let checks: Vec<_> = ids.iter().filter_map(|id| state.check(*id)).filter(|check| check.project == project).cloned().collect();
+        let gone = ids.len() - checks.len();
+        Ok((checks, gone))
+    })
 }
 
 async fn carry_out(visit: &Visit, action: &Action, checks: &[Check]) -> Result<Tally, Trouble> {

@@ -159,10 +159,9 @@ impl Hub {
         let mut draft = Draft::new(now);
         for ids in ids.chunks(READ_AT_ONCE) {
             // Under the lock they are copied, and no more.
-            let checks: Vec<_> = {
-                let state = live.handle.state();
+            let checks: Vec<_> = live.handle.with_state(|state| {
                 ids.iter().map(|id| (*id, state.check(*id).filter(|check| check.project == self.project).cloned())).collect()
-            };
+            });
             for (id, check) in checks {
                 note(&mut draft, known, (id, check.as_ref()));
             }

@@ -148,7 +148,7 @@ async fn a_unique_key_opens_nothing_in_another_project() {
 #[tokio::test]
 async fn a_revoked_key_opens_nothing() {
     let server = Server::start().await;
-    let key = server.handle.state().keys().find(|key| key.project == server.main.id).unwrap().id;
+    let key = server.handle.with_state(|state| state.keys().find(|key| key.project == server.main.id).unwrap().id);
     assert_eq!(server.api("GET", "/checks/", "").await.status, 200);
     server.handle.call(Command::RevokeKey(key)).await.unwrap().unwrap();
     refused(&server.api("GET", "/checks/", "").await, 401, WRONG);
@@ -182,13 +182,15 @@ async fn a_key_may_be_used_so_often() {
 async fn the_first_use_of_a_key_in_an_hour_is_noted_with_its_address() {
     let server = Server::start().await;
     let used = |server: &Server, key: &str| {
-        let state = server.handle.state();
-        let key = state.key_by_hash(&KeyHash::of(key.as_bytes())).unwrap();
-        key.used.map(|used| (used.at, used.from.to_string()))
+        server.handle.with_state(|state| {
+            let key = state.key_by_hash(&KeyHash::of(key.as_bytes())).unwrap();
+            key.used.map(|used| (used.at, used.from.to_string()))
+        })
     };
     let ping_key_used = |server: &Server| {
-        let state = server.handle.state();
-        state.ping_key(&PingKey::parse(&server.main.ping).unwrap()).unwrap().used.map(|used| used.from.to_string())
+        server
+            .handle
+            .with_state(|state| state.ping_key(&PingKey::parse(&server.main.ping).unwrap()).unwrap().used.map(|used| used.from.to_string()))
     };
     assert_eq!((used(&server, &server.main.ro), ping_key_used(&server)), (None, None));
     // The writer notes uses by itself, beside no request.

@@ -71,8 +71,9 @@ async fn checks_are_assigned_by_uuid_or_name() {
         }
     }
     assert_eq!(server.changes(), before);
-    let id =
-        server.handle.state().project(server.main.id).unwrap().channels.values().find(|one| one.uuid.to_string() == ids[0]).unwrap().id;
+    let id = server.handle.with_state(|state| {
+        state.project(server.main.id).unwrap().channels.values().find(|one| one.uuid.to_string() == ids[0]).unwrap().id
+    });
     server.handle.call(Command::DeleteChannel(id)).await.unwrap().unwrap();
     assert_eq!(server.now(&check).await["channels"], sorted(&[1, 2, 3, 4, 5, 6]), "a channel leaves its checks");
     server.stop().await;

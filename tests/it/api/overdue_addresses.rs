@@ -55,7 +55,7 @@ async fn only_a_read_write_key_of_the_project_opens_anything() {
         let answer = server.keyed(&server.main.rw, method, &path, "").await;
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
     }
-    assert!(server.handle.state().project(other.id).unwrap().channels.len() == 1);
+    assert!(server.handle.with_state(|state| state.project(other.id).unwrap().channels.len()) == 1);
     // Without the header the key stands in the body, of PUT as of POST.
     let body = json!({ "api_key": server.main.rw, "after": 2 }).to_string();
     assert_eq!(server.send("PUT", &format!("{OWN}{}", path(&check, "/alerting")), &[], body.as_bytes()).await.status, 200);
@@ -141,7 +141,7 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
     let server = Server::start().await;
     let check = server.check(json!({ "timeout": 60, "grace": 60 })).await;
     let address = path(&check, "/alerting");
-    let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null });
+    let quiet = |after: u8| json!({ "after": after, "parents": [], "telling": "quiet", "until": null, "why": null, "unnotified": "it has no channel" });
     assert_eq!(server.own("GET", &address, "").await.json(), quiet(1));
     for (body, after) in [(r#"{"after": 100}"#, 100), ("", 100), (r#"{"after": 2, "parents": []}"#, 2)] {
         let answer = server.own("PUT", &address, body).await;
@@ -165,9 +165,12 @@ async fn a_check_says_when_it_is_told_and_may_be_set() {
     server.ping(&check, "/fail").await;
     let due = server.own("GET", &address, "").await.json();
     // The next ping is expected a minute from now, and may be a minute late.
-    assert_eq!(due, json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures" }));
+    assert_eq!(
+        due,
+        json!({ "after": 2, "parents": [], "telling": "due", "until": "2026-11-20T10:02:00+00:00", "why": "failures", "unnotified": "it has no channel" })
+    );
     server.ping(&check, "/fail").await;
-    assert_eq!(server.own("GET", &address, "").await.json()["telling"], "told");
+    assert_eq!(server.own("GET", &address, "").await.json()["telling"], "unheard");
     server.ping(&check, "").await;
     assert_eq!(server.own("GET", &address, "").await.json(), quiet(2));
 

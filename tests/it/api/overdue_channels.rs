@@ -29,11 +29,12 @@ struct Stored {
 
 impl Server {
     fn stored(&self, uuid: &str) -> Stored {
-        let state = self.handle.state();
-        let channels = &state.project(self.main.id).unwrap().channels;
-        let channel = channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap();
-        let settings = channel.settings.pairs().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Stored { id: channel.id, settings, operator: channel.operator }
+        self.handle.with_state(|state| {
+            let channels = &state.project(self.main.id).unwrap().channels;
+            let channel = channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap();
+            let settings = channel.settings.pairs().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            Stored { id: channel.id, settings, operator: channel.operator }
+        })
     }
 
     /// Makes a channel over the API and gives its address.
@@ -65,7 +66,7 @@ async fn a_channel_is_made_shown_changed_and_removed() {
     let mut shown = json!({
         "id": id, "name": "Žofie", "kind": "ntfy",
         "settings": { "priority": "3", "priority-up": "3", "token": "***", "topic": "a", "url": "https://ntfy.example" },
-        "status": "ok", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
+        "unsubscribed": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
     });
     assert_eq!((answer.status, &made), (201, &shown));
     let address = format!("/channels/{id}");
@@ -222,7 +223,7 @@ async fn a_channel_shows_how_it_fares() {
         ["status", "last_error", "failing_since", "last_delivered", "waiting"].map(|name| shown[name].clone())
     };
     server.ping(&check, "/fail").await;
-    let row = server.handle.state().outbox.rows().next().unwrap().number;
+    let row = server.handle.with_state(|state| state.outbox.rows().next().unwrap().number);
     server.done(Command::BeginDeliveries(vec![row])).await;
     let report =
         |sent| Command::ReportDeliveries(vec![Report { channel, sent_to: None, rows: vec![row], told_with: None, sent, status: 503 }]);
@@ -243,7 +244,11 @@ async fn a_channel_shows_how_it_fares() {
     // Other settings are another channel to whoever sends.
     server.done(disable()).await;
     let changed = server.own("PUT", &address, r#"{"settings": {"down-url": "https://b.example/"}}"#).await.json();
-    assert_eq!((&changed["status"], &changed["last_error"]), (&json!("ok"), &Value::Null));
+    assert_eq!((&changed["status"], &changed["last_error"]), (&json!("untested"), &Value::Null), "nothing was sent with these");
+    server.done(Command::LogTest { channel, failed: Some("it answered 404".into()), status: 404 }).await;
+    assert_eq!(health().await[..2], [json!("test failed"), json!("it answered 404")]);
+    server.done(Command::LogTest { channel, failed: None, status: 200 }).await;
+    assert_eq!(health().await[..2], [json!("ok"), Value::Null]);
     server.stop().await;
 }
 

@@ -9,13 +9,14 @@ use crate::support::server::{Project, Server, project};
 
 impl Server {
     fn number_of(&self, project: &Project, uuid: &str) -> ChannelId {
-        let state = self.handle.state();
-        state.project(project.id).unwrap().channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap().id
+        self.handle.with_state(|state| {
+            state.project(project.id).unwrap().channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap().id
+        })
     }
 
     /// Sends all that waits for a channel, with this result.
     async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
-        let rows: Vec<_> = self.handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
+        let rows: Vec<_> = self.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
         self.handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
         self.clock.advance_secs(1);
         let report = Report { channel, sent_to: None, told_with: rows.first().copied(), rows, sent, status };

@@ -68,7 +68,7 @@ async fn requests_at_the_same_time_make_one_check() {
     for request in requests {
         created += usize::from(request.await.unwrap() == 201);
     }
-    assert_eq!((created, server.handle.state().checks().count()), (1, 1));
+    assert_eq!((created, server.handle.with_state(|state| state.checks().count())), (1, 1));
 }
 
 #[tokio::test]

@@ -61,11 +61,24 @@ fn check(dice: &Dice, channels: &Map<String, Value>, before: &[String]) -> Value
 
 /// A channel of some kind, set as its example is.
 fn channel(dice: &Dice) -> Value {
-    let kinds: Vec<_> = ChannelKind::ALL.into_iter().filter(|kind| !kind.example.is_empty()).collect();
+    let kinds: Vec<_> = ChannelKind::ALL.into_iter().filter(|kind| !kind.example.is_empty() && kind.name != "group").collect();
     let kind = kinds[dice.below(kinds.len() as u64) as usize];
     let mut fields: Map<String, Value> = kind.example.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
     fields.insert("kind".into(), kind.name.into());
     fields.into()
+}
+
+/// The channels with one of them a group of some others, if there are others.
+fn with_groups(dice: &Dice, mut channels: Map<String, Value>) -> Map<String, Value> {
+    let names: Vec<_> = channels.keys().cloned().collect();
+    if let [group, members @ ..] = names.as_slice()
+        && !members.is_empty()
+        && dice.chance(50)
+    {
+        let members = &members[..=dice.below(members.len() as u64) as usize];
+        channels.insert(group.clone(), json!({ "kind": "group", "channels": members }));
+    }
+    channels
 }
 
 fn window(dice: &Dice) -> Value {
@@ -79,6 +92,7 @@ fn window(dice: &Dice) -> Value {
 
 fn project(dice: &Dice, number: u64) -> Value {
     let channels: Map<_, _> = CHANNELS.iter().filter(|_| dice.chance(50)).map(|name| ((*name).to_owned(), channel(dice))).collect();
+    let channels = with_groups(dice, channels);
     let (mut checks, mut before) = (Map::new(), Vec::new());
     for slug in SLUGS.iter().filter(|_| dice.chance(60)) {
         checks.insert((*slug).to_owned(), check(dice, &channels, &before));

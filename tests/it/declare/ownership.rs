@@ -44,7 +44,7 @@ fn what_is_applied_is_so_and_is_applied_once() {
     let added =
         ["+ project Home", "+ channel phone", "+ check backup", "+ check router", "+ window patchday", "+ key grafana", "+ user ann"];
     is(&site.diff(HOME, CAREFUL), &added);
-    assert_eq!(site.handle.state().projects().count(), 0, "a look changes nothing");
+    assert_eq!(site.handle.with_state(|state| state.projects().count()), 0, "a look changes nothing");
     is(&site.apply(HOME, CAREFUL), &added);
     is(&site.apply(HOME, CAREFUL), &[]);
     let changed = HOME.replace("\"15m\"", "900").replace("5m", "10m").replace("12345:secret", "12345:other").replace("2h", "1h");
@@ -53,17 +53,18 @@ fn what_is_applied_is_so_and_is_applied_once() {
     is(&site.apply(&changed, CAREFUL), &lines);
     is(&site.diff(&changed, CAREFUL), &[]);
     {
-        let state = site.handle.state();
-        let project = state.projects().next().unwrap();
-        assert_eq!(project.project.ping_log_limit, 200);
-        let key = state.keys().next().unwrap();
-        assert_eq!((key.label.as_str(), &*key.hint), ("grafana", "abcd"));
-        let backup = state.checks().find(|check| check.settings.slug.as_str() == "backup").unwrap();
-        assert_eq!((backup.settings.channels.len(), backup.settings.parents.ids().len(), backup.settings.after.get()), (1, 1, 2));
+        site.handle.with_state(|state| {
+            let project = state.projects().next().unwrap();
+            assert_eq!(project.project.ping_log_limit, 200);
+            let key = state.keys().next().unwrap();
+            assert_eq!((key.label.as_str(), &*key.hint), ("grafana", "abcd"));
+            let backup = state.checks().find(|check| check.settings.slug.as_str() == "backup").unwrap();
+            assert_eq!((backup.settings.channels.len(), backup.settings.parents.ids().len(), backup.settings.after.get()), (1, 1, 2));
+        });
     }
     // Another value is another key; the old one opens nothing more.
     is(&site.apply(&changed.replace("012345", "543210"), CAREFUL), &["~ key grafana: value (secret) -> (changed)"]);
-    assert_eq!(site.handle.state().keys().count(), 1);
+    assert_eq!(site.handle.with_state(|state| state.keys().count()), 1);
 }
 
 #[test]
@@ -77,14 +78,15 @@ fn only_what_a_source_made_is_pruned_and_only_if_that_is_said() {
     let empty = "version = 1\nsource = \"homelab\"\n[user.ann]\nowner = true\n";
     let left = ["? channel phone", "? check backup", "? check router", "? window patchday", "? key grafana"];
     is(&site.apply(empty, CAREFUL), &left);
-    assert_eq!(site.handle.state().check_count(), 4);
+    assert_eq!(site.handle.with_state(|state| state.check_count()), 4);
     is_refused(&site.apply(empty, Manner { prune: Some(4), adopts: false }), "5 objects that \"homelab\" owns are no longer declared");
     let gone = left.map(|line| line.replace('?', "-"));
     is(&site.apply(empty, Manner { prune: Some(5), adopts: false }), &gone.each_ref().map(String::as_str));
     is(&site.apply(empty, ANYTHING), &[]);
-    let state = site.handle.state();
-    let slugs: Vec<_> = state.checks().map(|check| check.settings.slug.as_str().to_owned()).collect();
-    assert_eq!((slugs, state.projects().count(), state.keys().count()), (vec!["theirs".into(), "free".into()], 1, 0));
+    site.handle.with_state(|state| {
+        let slugs: Vec<_> = state.checks().map(|check| check.settings.slug.as_str().to_owned()).collect();
+        assert_eq!((slugs, state.projects().count(), state.keys().count()), (vec!["theirs".into(), "free".into()], 1, 0));
+    });
 }
 
 #[test]
@@ -108,12 +110,12 @@ fn what_is_nobodys_is_adopted_and_changed_only_if_that_is_said() {
 fn checks_keep_their_log_and_url_when_they_are_renamed() {
     let site = Site::new();
     site.apply("version = 1\nsource = \"a\"\n[project.Home.check.old]\n", CAREFUL).unwrap();
-    let uuid = site.handle.state().checks().next().unwrap().uuid;
+    let uuid = site.handle.with_state(|state| state.checks().next().unwrap().uuid);
     let renamed =
         "version = 1\nsource = \"a\"\n[project.House]\nwas = \"Home\"\n[project.House.check.new]\nwas = \"old\"\nname = \"old\"\n";
     is(&site.apply(renamed, ANYTHING), &["~ project House: name Home -> House", "~ check new: name - -> old, slug old -> new"]);
     is(&site.apply(renamed, ANYTHING), &[]);
-    assert_eq!(site.handle.state().checks().next().unwrap().uuid, uuid);
+    assert_eq!(site.handle.with_state(|state| state.checks().next().unwrap().uuid), uuid);
     let by_uuid = format!("version = 1\nsource = \"a\"\n[project.House.check.{uuid}]\nslug = \"newer\"\nname = \"old\"\n");
     is(&site.apply(&by_uuid, ANYTHING), &[&*format!("~ check {uuid}: slug new -> newer")]);
     let wrong = "version = 1\n[project.House.check.newer]\nuuid = \"00000000-0000-4000-8000-000000000001\"\n";
@@ -152,7 +154,7 @@ projects = { Nowhere = "member" }
     ] {
         assert!(told.contains(part), "{part:?} is not in:\n{told}");
     }
-    assert_eq!((site.handle.state().projects().count(), site.export().len()), (0, 0));
+    assert_eq!((site.handle.with_state(|state| state.projects().count()), site.export().len()), (0, 0));
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn the_last_owner_stays_one() {
 fn pausing_is_left_alone_unless_it_is_said() {
     let site = Site::new();
     let check = |more: &str| format!("version = 1\n[project.P.check.c]\n{more}");
-    let status = || site.handle.state().checks().next().unwrap().state.status;
+    let status = || site.handle.with_state(|state| state.checks().next().unwrap().state.status);
     site.apply(&check("paused = true"), CAREFUL).unwrap();
     assert_eq!(status(), Status::Paused);
     is(&site.apply(&check(""), CAREFUL), &[]);
@@ -207,4 +209,15 @@ fn a_channel_keeps_its_kind() {
     site.apply(HOME, CAREFUL).unwrap();
     let text = "version = 1\nsource = \"homelab\"\n[project.Home.channel.phone]\nkind = \"ntfy\"\ntopic = \"t\"\n";
     is_refused(&site.apply(text, CAREFUL), "channel phone: it is of kind telegram here");
+}
+
+#[test]
+fn a_value_that_no_service_has_given_is_refused() {
+    let site = Site::new();
+    let odd = HOME.replace("12345:secret", "nonsense");
+    is_refused(&site.apply(&odd, CAREFUL), "channel phone: token is not one that @BotFather gave");
+    assert_eq!(site.handle.with_state(|state| state.projects().count()), 0);
+    site.apply(HOME, CAREFUL).unwrap();
+    is_refused(&site.apply(&HOME.replace("chat = \"1\"", "chat = \"hello world\""), CAREFUL), "channel phone: chat is neither");
+    is(&site.apply(HOME, CAREFUL), &[]);
 }

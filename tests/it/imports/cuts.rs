@@ -171,7 +171,7 @@ impl World {
         self.engine = None;
         self.disk.power_on(&self.dice);
         self.engine = Some(Engine::open(self.disk.medium(), self.thresholds));
-        assert!(self.engine().handle.state().stagings.is_empty());
+        assert!(self.engine().handle.with_state(|state| state.stagings.is_empty()));
         let n = found(self.engine(), WITNESS).state.n_pings;
         assert!(n == self.pings || self.in_doubt && n > self.pings, "{n} pings, {} were answered", self.pings);
         (self.pings, self.in_doubt) = (n, false);
@@ -181,7 +181,7 @@ impl World {
     fn expect_nothing_left(&mut self) {
         // Far more steps than there are rows.
         (0..600).for_each(|_| assert_eq!(self.engine().writer.step(false), Ok(true)));
-        let checks: BTreeSet<u64> = self.engine().handle.state().checks().map(|check| check.id.0).collect();
+        let checks: BTreeSet<u64> = self.engine().handle.with_state(|state| state.checks().map(|check| check.id.0).collect());
         self.engine = None;
         let database = redb::Builder::new().create_with_backend(self.disk.clone()).unwrap();
         let transaction = database.begin_read().unwrap();
@@ -207,7 +207,7 @@ fn story(seed: u64) -> Tally {
     let mut world = World::new(seed);
     for _ in 0..IMPORTS {
         // Stagings that nobody finishes take the places of others.
-        if world.engine().handle.state().stagings.len() >= 3 || world.dice.chance(10) {
+        if world.engine().handle.with_state(|state| state.stagings.len()) >= 3 || world.dice.chance(10) {
             world.start();
         }
         if let Err((PowerWent, after)) = world.import() {

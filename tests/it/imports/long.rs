@@ -137,8 +137,8 @@ async fn a_body_of_which_parts_are_missing_or_too_many_is_refused() {
     }
     let Reply::Refused(reason) = ask(long(LONGEST_BODY + 1), body(LONGEST_BODY + 1)).await else { panic!("it is too long") };
     assert!(reason.contains("more entries of logs came at once"), "{reason}");
-    assert_eq!(server.handle.state().stagings.get(ImportId(import)).unwrap().counts, StagedCounts::default());
+    assert_eq!(server.handle.with_state(|state| state.stagings.get(ImportId(import)).unwrap().counts), StagedCounts::default());
     assert!(matches!(ask(long(1000), body(1000)).await, Reply::Done));
-    assert_eq!(server.handle.state().stagings.get(ImportId(import)).unwrap().counts.pings, 1);
+    assert_eq!(server.handle.with_state(|state| state.stagings.get(ImportId(import)).unwrap().counts.pings), 1);
     server.stop().await;
 }

@@ -47,7 +47,7 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
             other => panic!("{sentence}: {other:?}"),
         }
         assert_eq!(seen(&engine), before, "{sentence}");
-        let first = engine.handle.state().stagings.iter().next().unwrap().0;
+        let first = engine.handle.with_state(|state| state.stagings.iter().next().unwrap().0);
         step(&mut engine, StageCommand::Abandon { import: first }).unwrap();
     }
     // No more than ten are told.
@@ -61,7 +61,7 @@ fn what_something_else_here_has_is_refused_with_both_sides() {
 fn a_project_that_was_made_here_is_not_replaced() {
     let mut engine = Engine::open(Medium::memory(), Thresholds::default());
     engine.project(100);
-    let uuid = engine.handle.state().project(ProjectId(1)).unwrap().project.uuid.as_u128();
+    let uuid = engine.handle.with_state(|state| state.project(ProjectId(1)).unwrap().project.uuid.as_u128());
     let refused = Source { uuid, ..Source::new() }.import(&mut engine, LIVE);
     assert!(matches!(&refused, Err(StageRefusal::Taken(sentences)) if sentences[0].contains("which was made here")), "{refused:?}");
 }
@@ -129,7 +129,7 @@ fn what_was_pinged_or_changed_here_is_replaced_only_if_that_is_said() {
         let finished = step(&mut engine, StageCommand::Finish { import: ImportId(first), ending });
         let lost = Lost { checks: 1, pings };
         assert_eq!(finished, Ok(Outcome::Stage(StageOutcome::Finished { replaced: 1, lost })), "{number}");
-        assert!(found(&engine, 21).state.untouched && engine.handle.state().check_count() == 2);
+        assert!(found(&engine, 21).state.untouched && engine.handle.with_state(|state| state.check_count()) == 2);
     }
 }
 
@@ -167,7 +167,7 @@ fn what_makes_no_sense_is_refused() {
     wrong(step(&mut engine, log(vec![long(1 << 20, 1), long(1, 2)], Vec::new())), "more entries");
     wrong(step(&mut engine, StageCommand::Objects { import, objects: source.things(first + 3) }), "a number of another import");
     // Nothing of what was refused is counted.
-    assert_eq!(engine.handle.state().stagings.get(import).unwrap().counts, StagedCounts::default());
+    assert_eq!(engine.handle.with_state(|state| state.stagings.get(import).unwrap().counts), StagedCounts::default());
     let finish = |expected| StageCommand::Finish {
         import,
         ending: Ending { mode: LIVE, secrets: Vec::new(), signing: None, expected, replace: false },
@@ -195,7 +195,7 @@ fn what_makes_no_sense_is_refused() {
         let refused = source.import(&mut engine, LIVE).unwrap_err();
         assert!(refused.to_string().contains(part), "{refused:?}");
         assert_eq!(seen(&engine), before);
-        let left = engine.handle.state().stagings.iter().next().unwrap().0;
+        let left = engine.handle.with_state(|state| state.stagings.iter().next().unwrap().0);
         step(&mut engine, StageCommand::Abandon { import: left }).unwrap();
     }
     assert_eq!(step(&mut engine, StageCommand::Abandon { import }), Err(StageRefusal::Unknown));

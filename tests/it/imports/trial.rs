@@ -8,8 +8,9 @@ use super::*;
 use crate::support::engine;
 
 fn told(engine: &Engine) -> Vec<(u128, Event)> {
-    let state = engine.handle.state();
-    state.outbox.rows().map(|row| (state.check(row.check).map_or(0, |check| check.uuid.as_u128()), row.event)).collect()
+    engine.handle.with_state(|state| {
+        state.outbox.rows().map(|row| (state.check(row.check).map_or(0, |check| check.uuid.as_u128()), row.event)).collect()
+    })
 }
 
 fn pass(engine: &mut Engine, secs: i64) {

@@ -193,7 +193,7 @@ fn what_an_import_left_in_a_file_goes() {
         std::fs::copy(Path::new(LAYOUTS).join(layout).join(FILE_NAME), directory.path().join(FILE_NAME)).unwrap();
         let open = || Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
         let engine = open();
-        let seen: BTreeSet<_> = engine.handle.state().checks().map(|check| check.id).collect();
+        let seen: BTreeSet<_> = engine.handle.with_state(|state| state.checks().map(|check| check.id).collect());
         drop(engine);
         assert_eq!(left(directory.path(), &seen), (STAGED_PINGS, true), "{layout}");
         let mut engine = open();

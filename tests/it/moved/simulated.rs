@@ -51,7 +51,7 @@ fn without_deliveries(mut answers: Vec<(String, u16, String)>) -> Vec<(String, u
 async fn moved(seed: u64, seen: &mut Seen) {
     let (disk, now) = left_by(seed);
     let one = Server::start_at(disk.medium(), now).await;
-    let projects: Vec<_> = one.handle.state().projects().map(|project_state| project_state.project.id).collect();
+    let projects: Vec<_> = one.handle.with_state(|state| state.projects().map(|project_state| project_state.project.id).collect());
     let mut keys = Vec::new();
     for &project in &projects {
         for access in [Secret::ReadWrite, Secret::ReadOnly] {

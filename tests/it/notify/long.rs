@@ -24,7 +24,7 @@ async fn a_day_with_a_dead_receiver_and_a_flapping_check_leaves_no_heap_behind()
     for flip in 1..=flips {
         site.ping(7, if flip % 2 == 1 { Kind::Fail } else { Kind::Success }, "output of the job").await;
         site.clock.advance_secs(MINUTE);
-        let waiting = site.handle.state().outbox.len();
+        let waiting = site.handle.with_state(|state| state.outbox.len());
         // Eight for each channel, and what is being sent.
         assert!(waiting <= 2 * 9, "{waiting} wait after {flip} flips");
         if flip % 120 == 0 {
@@ -105,7 +105,7 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         ping_all(&site, of_now.iter().map(|job| job.uuid)).await;
     }
     site.clock.advance_secs(DAY - now);
-    assert!(site.handle.state().checks().all(|check| check.state.status == overdue::domain::status::Status::Up));
+    assert!(site.handle.with_state(|state| state.checks().all(|check| check.state.status == overdue::domain::status::Status::Up)));
     // It ends without a word; the last it wrote was at that moment.
     disk = disk.copy();
     drop(site);
@@ -125,15 +125,15 @@ async fn ten_minutes_without_a_server_are_one_message_about_those_that_did_not_r
         ping_all(&site, [PACER]).await;
         ping_all(&site, [PACER]).await;
     }
-    site.until(|| site.handle.state().outbox.is_empty()).await;
+    site.until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
     let seen = phone.seen();
     let messages: Vec<serde_json::Value> = seen.iter().map(|seen| serde_json::from_str(seen.text()).unwrap()).collect();
     let titles: Vec<_> = messages.iter().map(|message| message["title"].as_str().unwrap()).collect();
-    assert_eq!(titles, [format!("{} checks may have missed their reports", missing.len())]);
+    assert_eq!(titles, [format!("Home: {} checks may have missed their reports", missing.len())]);
     let deliveries = site.deliveries(missing.len()).await;
     let told = deliveries.iter().filter(|delivery| delivery.outcome == DeliveryOutcome::Delivered);
     for delivery in told {
-        let name = site.handle.state().check(delivery.check).unwrap().settings.name.as_str().to_owned();
+        let name = site.handle.with_state(|state| state.check(delivery.check).unwrap().settings.name.as_str().to_owned());
         assert!(missing.remove(&name), "{name} was told");
     }
     assert_eq!(missing, BTreeSet::new());

@@ -1,5 +1,7 @@
 //! What is told besides flips: what is still down, trouble of our own, and that the server lives; and what a stop leaves.
 
+use overdue::backup::{Intervals, Keeper};
+
 use super::*;
 
 #[tokio::test]
@@ -116,6 +118,35 @@ async fn trouble_of_channels_and_of_the_database_is_told_to_whoever_wants_it() {
 }
 
 #[tokio::test]
+async fn backups_that_fail_are_told_until_one_is_made() {
+    let disk = Disk::default();
+    let site = Site::start_on(disk.medium(), Moment::from_secs(1_800_000_000), |_| ());
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    let phone = Receiver::start([Act::status(200)]).await;
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on")]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let backups = directory.path().join("backups");
+    let intervals = Intervals { directory: backups.clone(), every: Duration::from_secs(3600), keep: 2 };
+    let _keeper = Keeper::start(site.handle.clone(), intervals).unwrap();
+    let status = || site.handle.metrics().backups();
+    site.until(|| status().is_some_and(|status| status.failing.is_some())).await;
+    site.clock.advance_secs(16);
+    let message = |seen: &crate::support::receiver::Seen| serde_json::from_str::<serde_json::Value>(seen.text()).unwrap();
+    let told = message(&phone.wait_for(1).await[0]);
+    assert!(told["title"] == "overdue makes no backups" && told["message"].as_str().unwrap().contains("No such file"), "{told}");
+    // It is known that this one was taken before long time passes.
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        site.clock.advance_secs(16);
+    }
+    std::fs::create_dir(&backups).unwrap();
+    site.clock.advance_secs(601);
+    site.until(|| status().is_some_and(|status| status.failing.is_none() && status.newest.is_some())).await;
+    site.clock.advance_secs(16);
+    assert_eq!(message(&phone.wait_for(2).await[1])["title"], "overdue makes backups again");
+}
+
+#[tokio::test]
 async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
     let disk = Disk::default();
     let silent = Receiver::start([Act::Silence]).await;
@@ -126,10 +157,63 @@ async fn a_stop_lets_go_of_what_is_under_way_and_does_not_count_as_a_crash() {
     site.ping(7, Kind::Fail, "").await;
     silent.wait_for(1).await;
     let handle = site.handle.clone();
-    let seen = || handle.state().outbox.rows().map(|row| (row.attempts, row.begun, row.interrupted, row.doubtful)).collect::<Vec<_>>();
+    let seen = || {
+        handle
+            .with_state(|state| state.outbox.rows().map(|row| (row.attempts, row.begun, row.interrupted, row.doubtful)).collect::<Vec<_>>())
+    };
     assert!(matches!(seen()[..], [(1, Some(_), 0, false)]), "{:?}", seen());
     site.stop_but_write().await;
     assert_eq!(seen(), [(1, None, 0, true)]);
-    assert_eq!(handle.state().channel(channel).unwrap().health, Default::default());
+    assert_eq!(handle.with_state(|state| state.channel(channel).unwrap().health.clone()), Default::default());
     handle.close();
+}
+
+#[tokio::test]
+async fn pings_are_written_while_reminders_look_at_what_is_down() {
+    const DOWN: u128 = 300;
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "5m")]).await;
+    for uuid in 1..=DOWN {
+        site.check(uuid, "job").await;
+        site.ping(uuid, Kind::Fail, "").await;
+    }
+    site.check(DOWN + 1, "works").await;
+    // Each of these looks walks through all that is down, while the writer publishes.
+    for round in 0..40 {
+        site.clock.advance_secs(16);
+        let pings = async {
+            for _ in 0..50 {
+                site.ping(DOWN + 1, Kind::Success, "").await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, pings).await.unwrap_or_else(|_| panic!("the writer hangs in round {round}"));
+    }
+    receiver.wait_for(2).await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    let broken = Receiver::start([Act::status(503)]).await;
+    let hook = webhook(&site, &broken).await;
+    site.channel("ntfy", &[("url", &receiver.url("")), ("topic", "home"), ("repeat", "1h"), ("notices", "on")]).await;
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    site.failed(hook).await;
+    // The first look finds it down and the channel failing.
+    site.clock.advance_secs(16);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    site.clock.correct(Moment::from_secs(1_800_000_000 - 86_400));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    site.clock.advance_secs(3_700);
+    let titles = |seen: &[crate::support::receiver::Seen]| {
+        let title =
+            |seen: &crate::support::receiver::Seen| serde_json::from_str::<serde_json::Value>(seen.text()).unwrap()["title"].to_string();
+        seen.iter().map(title).collect::<Vec<_>>()
+    };
+    let mut titles = titles(&receiver.wait_for(3).await);
+    titles.sort();
+    assert!(titles.iter().any(|title| title.contains("still down")), "{titles:?}");
+    assert!(titles.iter().any(|title| title.contains("does not work")), "{titles:?}");
 }

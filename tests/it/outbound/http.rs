@@ -156,13 +156,28 @@ async fn another_origin_is_told_no_secret() {
     request.headers = ["X-Own", "Cookie", "webhook-signature", "webhook-id", "Content-Type", "Idempotency-Key"]
         .map(|name| (name.into(), "v".into()))
         .into();
-    outbound(config()).http(request, Trust::Operator).await.unwrap();
+    let mut config = config();
+    config.guard.allow = vec!["127.0.0.0/8".parse().unwrap()];
+    outbound(config).http(request, Trust::Operator).await.unwrap();
     assert_eq!(receiver.seen()[0].header("authorization"), Some("Basic YW5uOnNlY3JldA=="));
     let seen = &other.seen()[0];
     let mut names: Vec<_> = seen.headers.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["content-length", "content-type", "host", "idempotency-key", "user-agent", "webhook-id"]);
     assert_eq!((seen.method.as_str(), seen.text()), ("POST", "hello"));
+}
+
+#[tokio::test]
+async fn another_origin_has_not_the_trust_of_the_operator() {
+    let hidden = Receiver::start([Act::status(200)]).await;
+    let within = Receiver::start([Act::redirect(307, "/next"), Act::status(204)]).await;
+    assert_eq!(send(&outbound(config()), &within.url("/")).await.unwrap().status, 204);
+    // Back at the first origin it is still the word of the other one.
+    let receiver = Receiver::start([Act::redirect(307, &hidden.url("/there"))]).await;
+    let error = send(&outbound(config()), &receiver.url("/")).await.unwrap_err();
+    assert_eq!(error.stage, Stage::Refused);
+    assert!(words(&error).starts_with("127.0.0.1 is a loopback address"), "{error}");
+    assert!(hidden.seen().is_empty());
 }
 
 #[tokio::test]

@@ -137,6 +137,25 @@ async fn a_server_that_is_silent_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn the_wrong_beginning_of_tls_is_told_with_its_cure() {
+    // One that begins without TLS, and is asked for it at once.
+    let plain = MailReceiver::start(MailScript::default()).await;
+    let error = send(&outbound(relay(&format!("smtps://{}", plain.address), None))).await.unwrap_err();
+    let MailError::Send(error) = error else { panic!("{error:?}") };
+    assert!(words(&error).contains("give smtp:// in place of smtps://"), "{error}");
+    // One that waits for TLS, and hears nothing.
+    let waiting = crate::support::receiver::Receiver::start_tls(
+        [crate::support::receiver::Act::Silence],
+        Authority::new().issue("127.0.0.1").acceptor,
+    )
+    .await;
+    let outbound = outbound(relay(&format!("smtp+plain://{}", waiting.address), None));
+    let mail = OutgoingMail { within: Duration::from_secs(1), ..mail() };
+    let MailError::Send(error) = outbound.mail(mail).await.unwrap_err() else { panic!("no error of sending") };
+    assert!(words(&error).contains("give smtps:// in place of smtp://"), "{error}");
+}
+
+#[tokio::test]
 async fn without_a_server_there_is_no_mail() {
     let Err(MailError::Send(error)) = send(&outbound(config())).await else { panic!() };
     assert_eq!((error.stage, words(&error).as_str()), (Stage::Setup, "no mail server is set; start with --mail-server"));

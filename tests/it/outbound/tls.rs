@@ -53,6 +53,27 @@ async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other(
 }
 
 #[tokio::test]
+async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
+    let ((itself, shown), directory) = (Authority::of_itself("localhost"), tempfile::tempdir().unwrap());
+    let receiver = show(&shown).await;
+    let url = receiver.url_at("localhost", "/");
+    let error = send(&outbound(config()), &url).await.unwrap_err();
+    let cure = "the certificate of localhost signs itself and is not known: give it to --ca-file";
+    assert!(error.lasting && words(&error) == format!("{cure}, or its fingerprint to the channel as tls-pin"), "{error}");
+    // Commands have no channels.
+    let error = send(&outbound(OutboundConfig { with_pins: false, ..config() }), &url).await.unwrap_err();
+    assert_eq!(words(&error), cure);
+    let mut request = post(&url, "x");
+    request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+    assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 200);
+    let with_file = outbound(OutboundConfig { ca_file: Some(itself.file(&directory)), ..config() });
+    assert_eq!(send(&with_file, &url).await.unwrap().status, 200);
+    // It is good for its own names alone.
+    let error = send(&with_file, &receiver.url("/")).await.unwrap_err();
+    assert_eq!(words(&error), "the certificate of 127.0.0.1 is made out for another name");
+}
+
+#[tokio::test]
 async fn roots_are_read_again_but_not_often() {
     let (old, new, directory) = (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
     roots_that_change(&old, &new, &directory).await;

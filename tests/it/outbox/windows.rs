@@ -104,7 +104,8 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
     window(&mut engine, 60, "");
     engine.done(ping(7, Kind::Fail, ""));
     let (before, now) = (engine.seen(id), engine.handle.now());
-    let windows = |engine: &Engine| engine.handle.state().project(MAIN).map(|project_state| project_state.windows.clone());
+    let windows =
+        |engine: &Engine| engine.handle.with_state(|state| state.project(MAIN).map(|project_state| project_state.windows.clone()));
     let kept = windows(&engine);
     drop(engine);
     let mut engine = Engine::open(disk.medium(), Thresholds::default());
@@ -120,7 +121,7 @@ fn windows_are_found_again_by_a_start_and_go_with_their_project() {
 fn a_project_has_so_many_windows_and_forgets_those_that_are_long_over() {
     let mut engine = Engine::open(Medium::memory(), Thresholds::default());
     engine.project(100);
-    let count = |engine: &Engine| engine.handle.state().project(MAIN).unwrap().windows.len();
+    let count = |engine: &Engine| engine.handle.with_state(|state| state.project(MAIN).unwrap().windows.len());
     for _ in 0..200 {
         window(&mut engine, 1, "");
     }
@@ -131,4 +132,27 @@ fn a_project_has_so_many_windows_and_forgets_those_that_are_long_over() {
     engine.clock.advance_secs(31 * 86_400);
     engine.done(more);
     assert_eq!(count(&engine), 1);
+}
+
+#[test]
+fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let parent = every(&mut engine, 6, 86_400, 3600);
+    let [muted, child] = [7, 8].map(|uuid| every(&mut engine, uuid, 60, 60));
+    tag(&mut engine, muted, "db");
+    window(&mut engine, 60, "db");
+    let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
+    engine.done(Command::SetAlerting { check: child, after: None, parents });
+    engine.done(ping(6, Kind::Fail, ""));
+    engine.batch([7, 8].map(|uuid| ping(uuid, Kind::Success, "")));
+    // Sooner than the deadline is noticed by itself.
+    let deadline = engine.handle.now().plus_secs(120);
+    engine.clock.set(deadline.plus_micros(3000));
+    engine.batch([7, 8].map(|uuid| ping(uuid, Kind::Success, "")));
+    assert_eq!(told(&engine), [(parent, Event::Down)]);
+    let skipped = |reason: &str| (Event::Down, DeliveryOutcome::Skipped, reason.to_owned());
+    let reasons = ["it was up again within a maintenance window", "it was down while a parent was, and up again before that"];
+    assert_eq!(outcomes(&engine), reasons.map(skipped));
 }

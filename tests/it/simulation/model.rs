@@ -346,6 +346,11 @@ impl Model {
             Command::EnableChannel(id) | Command::DisableChannel { channel: id, .. } => {
                 self.channels.get(&id.0).map(|_| Answered::Channel(id.0)).ok_or(Refusal::NotFound)
             }
+            Command::Unsubscribe { channel: id, recipient } => {
+                let channel = self.channels.get(&id.0).ok_or(Refusal::NotFound)?;
+                let is_recipient = channel.settings.recipients().any(|other| *other == **recipient);
+                is_recipient.then_some(Answered::Channel(id.0)).ok_or(Refusal::NotFound)
+            }
             Command::Remind(channel) | Command::LogTest { channel, .. } => {
                 self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
             }

@@ -24,6 +24,8 @@ pub(crate) struct Followed {
     seen: BTreeMap<CheckId, (FlipNumber, Telling)>,
     /// What is to be found in the outbox or among the deliveries, and when it was queued.
     expected: BTreeMap<(FlipNumber, ChannelId), i64>,
+    /// Ends of downtimes of which these channels were not notified.
+    unwanted: BTreeSet<(FlipNumber, ChannelId)>,
     /// Attempts that were said to have begun, and were not reported.
     begun: BTreeSet<DeliveryNumber>,
     /// How many flips had somebody to be told.
@@ -36,8 +38,19 @@ struct Found {
     deliveries: Vec<Delivery>,
 }
 
+impl Found {
+    /// Whether a channel was notified of a downtime, or is going to be; `None` if nothing is known of it.
+    fn down(&self, flip: FlipNumber, channel: ChannelId) -> Option<bool> {
+        let is_meant = |event: Event, of: FlipNumber, to: ChannelId| (event, of, to) == (Event::Down, flip, channel);
+        let waits = self.waiting.iter().any(|row| is_meant(row.event, row.flip, row.channel));
+        let over = self.deliveries.iter().find(|delivery| is_meant(delivery.event, delivery.flip, delivery.channel));
+        let was_sent = |delivery: &Delivery| delivery.outcome != DeliveryOutcome::Skipped || delivery.attempts > 0;
+        if waits { Some(true) } else { over.map(was_sent) }
+    }
+}
+
 fn found(handle: &Handle) -> Result<Found, String> {
-    let waiting = handle.state().outbox.rows().map(|row| OutboxRow::clone(row)).collect();
+    let waiting = handle.with_state(|state| state.outbox.rows().map(|row| OutboxRow::clone(row)).collect());
     let deliveries = handle.deliveries(DeliveryNumber(u64::MAX), usize::MAX, |_| true).map_err(|error| error.to_string())?;
     Ok(Found { waiting, deliveries })
 }
@@ -45,28 +58,29 @@ fn found(handle: &Handle) -> Result<Found, String> {
 impl Followed {
     /// Some of what waits is begun or reported. An answer is only given for what is on disk.
     pub(crate) fn commands(&self, dice: &Dice, handle: &Handle) -> Vec<Command> {
-        let state = handle.state();
-        let (begun, idle): (Vec<_>, Vec<_>) = state.outbox.rows().partition(|row| self.begun.contains(&row.number));
-        let mut commands = Vec::new();
-        let some = |rows: Vec<&std::sync::Arc<OutboxRow>>| rows.into_iter().filter(|_| dice.chance(60)).cloned().collect::<Vec<_>>();
-        commands.push(Command::BeginDeliveries(some(idle).iter().map(|row| row.number).collect()));
-        let reports = some(begun).into_iter().map(|row| {
-            let sent = match dice.below(12) {
-                0..5 => SendOutcome::Delivered,
-                5..7 => SendOutcome::Later { reason: "busy".into(), doubtful: dice.chance(30) },
-                7..9 => SendOutcome::Superseded("a later one".into()),
-                9..11 => SendOutcome::Failed("no".into()),
-                _ => SendOutcome::Closed("gone".into()),
-            };
-            Report { channel: row.channel, sent_to: None, rows: vec![row.number], told_with: None, sent, status: 200 }
-        });
-        commands.push(Command::ReportDeliveries(reports.collect()));
-        if let Some(channel) = state.projects().flat_map(|project_state| project_state.channels.keys()).next()
-            && dice.chance(30)
-        {
-            commands.push(Command::EnableChannel(*channel));
-        }
-        commands
+        handle.with_state(|state| {
+            let (begun, idle): (Vec<_>, Vec<_>) = state.outbox.rows().partition(|row| self.begun.contains(&row.number));
+            let mut commands = Vec::new();
+            let some = |rows: Vec<&std::sync::Arc<OutboxRow>>| rows.into_iter().filter(|_| dice.chance(60)).cloned().collect::<Vec<_>>();
+            commands.push(Command::BeginDeliveries(some(idle).iter().map(|row| row.number).collect()));
+            let reports = some(begun).into_iter().map(|row| {
+                let sent = match dice.below(12) {
+                    0..5 => SendOutcome::Delivered,
+                    5..7 => SendOutcome::Later { reason: "busy".into(), doubtful: dice.chance(30) },
+                    7..9 => SendOutcome::Superseded("a later one".into()),
+                    9..11 => SendOutcome::Failed("no".into()),
+                    _ => SendOutcome::Closed("gone".into()),
+                };
+                Report { channel: row.channel, sent_to: None, rows: vec![row.number], told_with: None, sent, status: 200 }
+            });
+            commands.push(Command::ReportDeliveries(reports.collect()));
+            if let Some(channel) = state.projects().flat_map(|project_state| project_state.channels.keys()).next()
+                && dice.chance(30)
+            {
+                commands.push(Command::EnableChannel(*channel));
+            }
+            commands
+        })
     }
 
     /// What was answered to such commands.
@@ -93,27 +107,36 @@ impl Followed {
 
     /// Takes note of new flips. `sure`: nothing has changed channels since before the oldest of them.
     pub(crate) fn note(&mut self, handle: &Handle, sure: bool) -> Verdict {
-        let state = handle.state();
-        for check in state.checks() {
-            let last = check.state.last_flip;
-            let (seen, told) = self.seen.insert(check.id, (last, check.state.telling)).unwrap_or((FlipNumber(0), Telling::Quiet));
-            same!(check.state.telling != Telling::Quiet, check.state.status == Status::Down, "whether check {} was told", check.id.0);
-            let was_held = matches!(told, Telling::Due { .. }) && check.state.telling == Telling::Told;
-            if (last > seen || was_held) && sure && !matches!(check.state.telling, Telling::Due { .. }) {
-                let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else { continue };
-                let event = match (logged.flip.from, logged.flip.to) {
-                    (_, Status::Down) => Event::Down,
-                    // Of a downtime that was held back nobody hears that it is over.
-                    (Status::Down, Status::Up) if told == Telling::Told && logged.previous == seen => Event::Up,
-                    _ => continue,
-                };
-                for channel in state.channels_of(check).filter(|channel| channel.settings.takes(event)) {
-                    self.told += 1;
-                    self.expected.insert((last, channel.id), handle.now().micros());
+        let known = found(handle)?;
+        handle.with_state(|state| {
+            for check in state.checks() {
+                let last = check.state.last_flip;
+                let (seen, told) = self.seen.insert(check.id, (last, check.state.telling)).unwrap_or((FlipNumber(0), Telling::Quiet));
+                same!(check.state.telling != Telling::Quiet, check.state.status == Status::Down, "whether check {} was told", check.id.0);
+                let was_held = matches!(told, Telling::Due { .. }) && check.state.telling == Telling::Told;
+                if (last > seen || was_held) && sure && !matches!(check.state.telling, Telling::Due { .. }) {
+                    let Some(logged) = handle.flip(last).map_err(|error| error.to_string())? else { continue };
+                    let event = match (logged.flip.from, logged.flip.to) {
+                        (_, Status::Down) => Event::Down,
+                        // Of a downtime that was held back nobody hears that it is over.
+                        (Status::Down, Status::Up) if told == Telling::Told && logged.previous == seen => Event::Up,
+                        _ => continue,
+                    };
+                    for channel in state.channels_of(check).filter(|channel| channel.settings.takes(event)) {
+                        // Only a channel that was notified of the downtime is notified of its end.
+                        match known.down(logged.previous, channel.id).filter(|_| event == Event::Up) {
+                            None if event == Event::Up => continue,
+                            Some(false) => drop(self.unwanted.insert((last, channel.id))),
+                            _ => {
+                                self.told += 1;
+                                self.expected.insert((last, channel.id), handle.now().micros());
+                            }
+                        }
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Compares what was seen with what there is. `pruned_at` is the latest time at which anything may have been pruned.
@@ -131,6 +154,9 @@ impl Followed {
             if *queued > pruned_at - KEPT && !places.contains_key(key) {
                 return Err(format!("nobody knows of flip {} for channel {}: {:?}", key.0.0, key.1.0, handle.flip(key.0)));
             }
+        }
+        for key in &self.unwanted {
+            same!(places.contains_key(key), false, "whether channel {} is notified of flip {} alone", key.1.0, key.0.0);
         }
         for number in &self.begun {
             if let Some(row) = waiting.iter().find(|row| row.number == *number) {

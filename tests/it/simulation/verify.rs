@@ -30,40 +30,41 @@ type Verdict = Result<(), String>;
 
 /// Compares all that is in memory, and returns each check with its story.
 pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<Vec<(Check, &'a model::Check, Story)>, String> {
-    let state = handle.state();
-    let projects: Vec<_> = state.projects().map(|project_state| project_state.project.id.0).collect();
-    same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
-    for project_state in state.projects() {
-        let id = project_state.project.id.0;
-        let (found, expected) = (&project_state.project, &model.projects[&id]);
-        same!(found.name.as_str(), expected.name, "name of project {id}");
-        same!(found.check_limit, expected.check_limit, "check limit of project {id}");
-        same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
-        let found = project_state.channels.values();
-        let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
-        let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
-        let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
-        same!(channels, own, "channels of project {id}");
-        let checks: Vec<_> = project_state.checks.iter().map(|id| id.0).collect();
-        let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
-        same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
-    }
-    let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::Key::of(key))).collect();
-    same!(keys, model.keys, "keys");
-    model.users.verify(&state, now)?;
-    same!(state.badge_secret.is_some(), true, "whether badges can be signed");
-    same!(model.badge_secret.or(state.badge_secret), state.badge_secret, "secret of badges");
-    same!(state.check_count(), model.checks.len(), "number of checks");
-    let mut checks = Vec::new();
-    for (id, expected) in &model.checks {
-        let mut found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?.clone();
-        let channels = state.channels_of(&found).map(|channel| channel.id).collect();
-        Arc::make_mut(&mut found.settings).channels = channels;
-        same!(found.id.0, *id, "number of a check");
-        let story = check(&found, expected, now)?;
-        checks.push((found, expected, story));
-    }
-    Ok(checks)
+    handle.with_state(|state| {
+        let projects: Vec<_> = state.projects().map(|project_state| project_state.project.id.0).collect();
+        same!(projects, model.projects.keys().copied().collect::<Vec<_>>(), "projects");
+        for project_state in state.projects() {
+            let id = project_state.project.id.0;
+            let (found, expected) = (&project_state.project, &model.projects[&id]);
+            same!(found.name.as_str(), expected.name, "name of project {id}");
+            same!(found.check_limit, expected.check_limit, "check limit of project {id}");
+            same!(u64::from(found.ping_log_limit), expected.log_limit, "log limit of project {id}");
+            let found = project_state.channels.values();
+            let channels: Vec<_> = found.map(|channel| (channel.id.0, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
+            let own = model.channels.iter().filter(|(_, channel)| channel.project == id);
+            let own: Vec<_> = own.map(|(id, channel)| (*id, channel.uuid, channel.name.as_str(), &channel.settings)).collect();
+            same!(channels, own, "channels of project {id}");
+            let checks: Vec<_> = project_state.checks.iter().map(|id| id.0).collect();
+            let own = model.checks.iter().filter(|(_, check)| check.project == id).map(|(id, _)| *id);
+            same!(checks, own.collect::<Vec<_>>(), "checks of project {id}");
+        }
+        let keys: BTreeMap<_, _> = state.keys().map(|key| (key.id.0, model::Key::of(key))).collect();
+        same!(keys, model.keys, "keys");
+        model.users.verify(state, now)?;
+        same!(state.badge_secret.is_some(), true, "whether badges can be signed");
+        same!(model.badge_secret.or(state.badge_secret), state.badge_secret, "secret of badges");
+        same!(state.check_count(), model.checks.len(), "number of checks");
+        let mut checks = Vec::new();
+        for (id, expected) in &model.checks {
+            let mut found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?.clone();
+            let channels = state.channels_of(&found).map(|channel| channel.id).collect();
+            Arc::make_mut(&mut found.settings).channels = channels;
+            same!(found.id.0, *id, "number of a check");
+            let story = check(&found, expected, now)?;
+            checks.push((found, expected, story));
+        }
+        Ok(checks)
+    })
 }
 
 /// Compares a check with its story.
@@ -130,25 +131,26 @@ fn life(check: &Check, story: &Story, patient: bool, now: i64) -> Verdict {
 
 /// When it is decided again whether downtimes are told lies no further ahead than one more ping may be missing, or lost.
 pub(crate) fn soon(model: &Model, handle: &Handle, now: i64) -> Verdict {
-    let state = handle.state();
-    for expected in model.checks.values() {
-        let Some(check) = state.check_by_uuid(expected.names.uuid) else { continue };
-        let period = match expected.rules.period {
-            Period::Seconds(seconds) => seconds,
-            Period::EveryFiveMinutes => 300,
-            Period::AtThree | Period::Over => 86_400,
-        };
-        let longest = match check.state.telling {
-            Telling::Due { held: Held::Away, .. } => 15 * 60,
-            Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
-            Telling::Due { held: Held::Parent, .. } => expected.rules.grace.max(15 * 60) + 1,
-            Telling::Due { held: Held::Behind(_) | Held::Window | Held::Trial, .. } => 15 * 60,
-            Telling::Quiet | Telling::Told | Telling::Unheard => continue,
-        };
-        let Telling::Due { at, .. } = check.state.telling else { continue };
-        same!(at.micros() - now < longest * 1_000_000 + STEP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
-    }
-    Ok(())
+    handle.with_state(|state| {
+        for expected in model.checks.values() {
+            let Some(check) = state.check_by_uuid(expected.names.uuid) else { continue };
+            let period = match expected.rules.period {
+                Period::Seconds(seconds) => seconds,
+                Period::EveryFiveMinutes => 300,
+                Period::AtThree | Period::Over => 86_400,
+            };
+            let longest = match check.state.telling {
+                Telling::Due { held: Held::Away, .. } => 15 * 60,
+                Telling::Due { held: Held::Failures, .. } => period + expected.rules.grace,
+                Telling::Due { held: Held::Parent, .. } => expected.rules.grace.max(15 * 60) + 1,
+                Telling::Due { held: Held::Behind(_) | Held::Window | Held::Trial, .. } => 15 * 60,
+                Telling::Quiet | Telling::Told | Telling::Unheard => continue,
+            };
+            let Telling::Due { at, .. } = check.state.telling else { continue };
+            same!(at.micros() - now < longest * 1_000_000 + STEP, true, "whether check {} is decided on soon, at {at:?}", check.id.0);
+        }
+        Ok(())
+    })
 }
 
 /// All that a start has to find again.
@@ -161,12 +163,11 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn of(handle: &Handle) -> Self {
-        let state = handle.state();
-        Self {
+        handle.with_state(|state| Self {
             checks: state.checks().map(|check| (check.id, check.state)).collect(),
             outbox: state.outbox.rows().map(|row| OutboxRow::clone(row)).collect(),
             away: state.away.to_vec(),
-        }
+        })
     }
 }
 

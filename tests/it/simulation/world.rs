@@ -199,11 +199,12 @@ impl World {
                 same!(self.engine().1.step(false), Ok(true), "a step in a quiet time");
             }
         }
-        let state = self.engine().0.state();
-        let down = state.checks().filter(|check| check.state.status == Status::Down);
-        let untold: Vec<_> = down.filter(|check| !is_known(&state, check)).map(|check| (check.id, check.state)).collect();
-        same!(untold, [], "checks that are down and not told");
-        drop(state);
+        self.engine().0.with_state(|state| {
+            let down = state.checks().filter(|check| check.state.status == Status::Down);
+            let untold: Vec<_> = down.filter(|check| !is_known(state, check)).map(|check| (check.id, check.state)).collect();
+            same!(untold, [], "checks that are down and not told");
+            Ok::<(), String>(())
+        })?;
         let mut synced = 0;
         for _ in 0..2000 {
             if std::mem::replace(&mut synced, self.disk.synced()) == self.disk.synced() {
@@ -422,7 +423,7 @@ impl World {
         let (handle, writer) = self.engine.as_ref().expect("the engine is open");
         same!(writer.covers_all_deadlines(), true, "whether every deadline is in the wheel");
         same!(handle.is_writable(), true, "whether the engine can write");
-        self.model.believe(&handle.state());
+        handle.with_state(|state| self.model.believe(state));
         verify::everything(&self.model, handle, now, pruned_at)?;
         if self.steps.is_right() {
             verify::soon(&self.model, handle, now)?;
@@ -441,7 +442,7 @@ impl World {
             self.ask(&commands)?.iter().map(|answer| answer.as_ref().map(Answered::from).map_err(Refusal::clone)).collect();
         let uuid = self.model.checks[&commands::WITNESS].names.uuid;
         let handle = &self.engine().0;
-        let check = handle.state().check_by_uuid(uuid).cloned();
+        let check = handle.with_state(|state| state.check_by_uuid(uuid).cloned());
         let pings = check.as_ref().map(|check| handle.pings(check)).transpose().map_err(|error| error.to_string())?;
         let stamp = pings.iter().flatten().next().ok_or("the ping just logged is not listed")?.at.micros();
         let clock = self.clock_micros();
@@ -537,7 +538,7 @@ impl World {
             // Nothing that can be read is ahead of what was answered, except for what the engine has done by itself.
             let verdict = [&self.model, &plan.looked].map(|model| {
                 let mut model = model.clone();
-                model.believe(&handle.state());
+                handle.with_state(|state| model.believe(state));
                 verify::memory(&model, handle, plan.now).map(drop)
             });
             // The state before the batch has to be there, or what the engine alone has made of it.

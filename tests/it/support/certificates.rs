@@ -50,6 +50,16 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
+    /// A certificate like those of `openssl req -x509`, which signs itself and says that it is an authority.
+    pub fn of_itself(name: &str) -> (Self, Shown) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        let shown = Shown::of(certificate.der(), &key);
+        (Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }, shown)
+    }
+
     /// A file for `--ca-file`.
     pub fn file(&self, directory: &tempfile::TempDir) -> PathBuf {
         let path = directory.path().join("ca.pem");
@@ -87,12 +97,18 @@ impl Authority {
     fn sign(&self, params: &CertificateParams) -> Shown {
         let key = KeyPair::generate().unwrap();
         let certificate: CertificateDer<'static> = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-        let pin = Sha256::digest(&certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        Shown::of(&certificate, &key)
+    }
+}
+
+impl Shown {
+    fn of(certificate: &CertificateDer<'static>, key: &KeyPair) -> Self {
+        let pin = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate], private))
+            .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate.clone()], private))
             .unwrap();
-        Shown { acceptor: TlsAcceptor::from(Arc::new(config)), pin: format!("sha256:{pin}") }
+        Self { acceptor: TlsAcceptor::from(Arc::new(config)), pin: format!("sha256:{pin}") }
     }
 }

@@ -291,7 +291,8 @@ impl redb::StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if let Some(held) = self.1.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let held = self.1.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(held) = held {
             // It ends when the other end is gone.
             let _ = held.recv();
         }

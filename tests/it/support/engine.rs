@@ -75,7 +75,7 @@ impl Engine {
 
     /// The check as doors see it.
     pub(crate) fn seen(&self, id: CheckId) -> Check {
-        self.handle.state().check(id).expect("the check").clone()
+        self.handle.with_state(|state| state.check(id).expect("the check").clone())
     }
 }
 

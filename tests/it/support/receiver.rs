@@ -77,10 +77,16 @@ pub struct Receiver {
     scheme: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
     arrived: Arc<Notify>,
+    acts: Arc<Mutex<Vec<Act>>>,
 }
 
+/// What is done with each request.
+type Route = dyn Fn(&Seen) -> Act + Send + Sync;
+
 struct Script {
-    acts: Vec<Act>,
+    acts: Arc<Mutex<Vec<Act>>>,
+    /// Decides in place of the acts.
+    route: Option<Box<Route>>,
     tls: Option<TlsAcceptor>,
     seen: Arc<Mutex<Vec<Seen>>>,
     arrived: Arc<Notify>,
@@ -89,22 +95,34 @@ struct Script {
 impl Receiver {
     /// Answers the first request by the first act and so on; the last one is for all that follow.
     pub async fn start(acts: impl Into<Vec<Act>>) -> Self {
-        Self::begin(acts.into(), None).await
+        Self::begin(acts.into(), None, None).await
+    }
+
+    /// Answers each request as the function says.
+    pub async fn answering(route: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+        Self::begin(Vec::new(), Some(Box::new(route)), None).await
     }
 
     pub async fn start_tls(acts: impl Into<Vec<Act>>, tls: TlsAcceptor) -> Self {
-        Self::begin(acts.into(), Some(tls)).await
+        Self::begin(acts.into(), None, Some(tls)).await
     }
 
-    async fn begin(acts: Vec<Act>, tls: Option<TlsAcceptor>) -> Self {
+    async fn begin(acts: Vec<Act>, route: Option<Box<Route>>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Self {
             address: listener.local_addr().unwrap(),
             scheme: if tls.is_some() { "https" } else { "http" },
             seen: Arc::default(),
             arrived: Arc::default(),
+            acts: Arc::new(Mutex::new(acts)),
         };
-        let script = Arc::new(Script { acts, tls, seen: Arc::clone(&receiver.seen), arrived: Arc::clone(&receiver.arrived) });
+        let script = Arc::new(Script {
+            acts: Arc::clone(&receiver.acts),
+            route,
+            tls,
+            seen: Arc::clone(&receiver.seen),
+            arrived: Arc::clone(&receiver.arrived),
+        });
         tokio::spawn(async move {
             for connection in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -130,6 +148,11 @@ impl Receiver {
     /// The same with another host in place of the address.
     pub fn url_at(&self, host: &str, path: &str) -> String {
         format!("{}://{host}:{}{path}", self.scheme, self.address.port())
+    }
+
+    /// Does this with all requests that follow.
+    pub fn act(&self, act: Act) {
+        *self.acts.lock().unwrap() = vec![act];
     }
 
     pub fn seen(&self) -> Vec<Seen> {
@@ -158,8 +181,10 @@ impl Script {
             let seen = read(&mut stream, connection).await?;
             let act = {
                 let mut all = self.seen.lock().unwrap();
+                let routed = self.route.as_ref().map(|route| route(&seen));
                 all.push(seen);
-                self.acts[(all.len() - 1).min(self.acts.len() - 1)].clone()
+                let acts = self.acts.lock().unwrap();
+                routed.unwrap_or_else(|| acts[(all.len() - 1).min(acts.len() - 1)].clone())
             };
             self.arrived.notify_waiters();
             match act {

@@ -213,6 +213,7 @@ pub fn door_config(base_url: &str) -> http::Config {
     http::Config {
         base_url: base_url.parse().unwrap(),
         trusted_proxies,
+        site_name: "Ünit checks".into(),
         api_rate,
         web,
         connections_per_address,

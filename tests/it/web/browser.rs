@@ -16,12 +16,14 @@ pub(super) const PASSWORD: &str = "correct horse";
 pub(super) struct Browser<'a> {
     server: &'a Server,
     pub(super) cookie: Option<String>,
+    /// The mark of a browser in which somebody has signed in before.
+    pub(super) mark: Option<String>,
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl<'a> Browser<'a> {
     pub(super) fn new(server: &'a Server) -> Self {
-        Self { server, cookie: None, headers: Vec::new() }
+        Self { server, cookie: None, mark: None, headers: Vec::new() }
     }
 
     pub(super) async fn send(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Answer {
@@ -35,16 +37,17 @@ impl<'a> Browser<'a> {
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if let Some(cookie) = &self.cookie {
+        for cookie in self.cookie.iter().chain(&self.mark) {
             head.push_str(&format!("Cookie: {cookie}\r\n"));
         }
         if method == "POST" {
             head.push_str("Sec-Fetch-Site: same-origin\r\nContent-Type: application/x-www-form-urlencoded\r\n");
         }
         let answer = self.server.raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
-        if let Some(cookie) = answer.header("Set-Cookie") {
+        for (_, cookie) in answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
             let pair = cookie.split(';').next().unwrap().to_owned();
-            self.cookie = (!pair.ends_with('=')).then_some(pair);
+            let kept = if pair.contains("overdue-known=") { &mut self.mark } else { &mut self.cookie };
+            *kept = (!pair.ends_with('=')).then_some(pair);
         }
         answer
     }

@@ -19,7 +19,7 @@ impl List {
             server.check(json!({ "name": format!("job {number}"), "tags": if number % 2 == 0 { "even" } else { "odd" } })).await;
         }
         let project = project_uuid(&server);
-        let ids = server.handle.state().checks_of(server.main.id).map(|check| check.id.0.to_string()).collect();
+        let ids = server.handle.with_state(|state| state.checks_of(server.main.id).map(|check| check.id.0.to_string()).collect());
         Self { server, project, ids }
     }
 
@@ -117,7 +117,7 @@ async fn checks_of_another_project_are_left_alone() {
     let other = crate::support::server::project(&list.server.handle, "other").await;
     let made = list.server.send("POST", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"{}").await;
     assert_eq!(made.status, 201);
-    let foreign = list.server.handle.state().checks_of(other.id).map(|check| check.id.0.to_string()).next().unwrap();
+    let foreign = list.server.handle.with_state(|state| state.checks_of(other.id).map(|check| check.id.0.to_string()).next().unwrap());
     let answer = list.act("pause", 0..0, &[("check", &foreign)]).await;
     assert!(list.told(&answer).await.contains("0 changed, 1 was deleted meanwhile."));
     let after = list.server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &other.rw)], b"").await.json();

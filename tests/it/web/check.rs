@@ -292,7 +292,8 @@ async fn a_check_depends_on_those_that_its_form_names() {
         fields.extend(parents.iter().map(|parent| ("parent", *parent)));
         job.send("edit/", &fields).await
     };
-    let parents = || job.server.handle.state().check_by_uuid(job.uuid.parse().unwrap()).unwrap().settings.parents.ids().len();
+    let parents =
+        || job.server.handle.with_state(|state| state.check_by_uuid(job.uuid.parse().unwrap()).unwrap().settings.parents.ids().len());
     for (typed, text) in [
         (&["nobody"][..], "There is no check “nobody” in this project."),
         (&["twin"], "Several checks are called “twin”; give the UUID of one."),
@@ -332,8 +333,8 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     page.ping("/fail", b"").await;
     assert_eq!(page.server.get(&format!("/ping/{other}/fail")).await.status, 200);
     let handle = &page.server.handle;
-    let channel = handle.state().project(page.server.main.id).unwrap().channels.keys().copied().next().unwrap();
-    let rows: Vec<_> = handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
+    let channel = handle.with_state(|state| state.project(page.server.main.id).unwrap().channels.keys().copied().next().unwrap());
+    let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
     assert_eq!(rows.len(), 2);
     assert!(words(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
     handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
@@ -356,7 +357,7 @@ async fn what_was_told_last_stands_beside_who_is_told() {
         let Some(sent) = sent else { continue };
         let shown = words(&page.see("details/").await);
         assert!(shown.contains("Told last waiting hook &#60;1&#62; "), "{shown}");
-        let rows: Vec<_> = handle.state().outbox.of_channel(channel).map(|row| row.number).collect();
+        let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
         handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
         let shown = words(&page.see("details/").await);
         assert!(shown.contains("Told last being sent hook &#60;1&#62; "), "{shown}");

@@ -43,7 +43,7 @@ async fn a_channel_is_made_of_the_fields_of_its_kind() {
     let made = channels(&server).await;
     assert_eq!((made.len(), &made[0]["operator"], &made[0]["settings"]["up-url"]), (1, &json!(false), &json!("https://h.test/up")));
     let shown = words(browse(&server, "GET", &list, &[]).await.text());
-    assert!(shown.contains("hook Webhook https://h.test/up 2 of 3 checks Nothing sent yet"), "{shown}");
+    assert!(shown.contains("hook Webhook https://h.test 2 of 3 checks Untested"), "{shown}");
     server.stop().await;
 }
 
@@ -57,9 +57,10 @@ async fn secrets_are_kept_shown_to_nobody_and_sent_to_no_other_server() {
     let (same, other) = ([("name", "new name"), ("down-url", "http://127.0.0.1:1/x")], [("name", "x"), ("down-url", "http://other.test/")]);
     assert_eq!(post(&server, &edit, &same).await.status, 303);
     let stored = |server: &Server| {
-        let state = server.handle.state();
-        let channels = &state.project(server.main.id).unwrap().channels;
-        channels.values().next().unwrap().settings.get("secret").map(str::to_owned)
+        server.handle.with_state(|state| {
+            let channels = &state.project(server.main.id).unwrap().channels;
+            channels.values().next().unwrap().settings.get("secret").map(str::to_owned)
+        })
     };
     assert_eq!(stored(&server).as_deref(), Some("abc-hidden"));
     let refused = post(&server, &edit, &other).await;
@@ -104,7 +105,7 @@ async fn checks_are_assigned_and_the_channel_removed() {
 #[tokio::test]
 async fn pages_of_what_a_file_declares_say_so() {
     let server = Server::start().await;
-    let here = || server.handle.state().project(server.main.id).unwrap().clone();
+    let here = || server.handle.with_state(|state| state.project(server.main.id).unwrap().clone());
     let mine = [server.check(json!({})).await["uuid"].as_str().unwrap().to_owned(), channel(&server).await];
     let (name, before) = (here().project.name.as_str().to_owned(), here());
     let text = format!(
@@ -112,7 +113,7 @@ async fn pages_of_what_a_file_declares_say_so() {
     );
     declare::apply(&server.handle, wanted(&text), CAREFUL).await.unwrap();
     let check = *here().checks.difference(&before.checks).next().unwrap();
-    let check = server.handle.state().check(check).unwrap().uuid.to_string();
+    let check = server.handle.with_state(|state| state.check(check).unwrap().uuid.to_string());
     let phone = here().channels.values().find(|channel| channel.name.as_str() == "phone").unwrap().uuid.to_string();
     for ([check, channel], says) in [([check, phone], true), (mine, false)] {
         for path in [format!("/checks/{check}/details/"), format!("/integrations/{channel}/edit/")] {

@@ -101,7 +101,7 @@ async fn told(server: &Server) {
 async fn check(server: &Server, name: &str) -> (u64, String) {
     let uuid = server.check(json!({ "name": name })).await["uuid"].as_str().unwrap().to_owned();
     told(server).await;
-    (server.handle.state().check_by_uuid(uuid.parse().unwrap()).unwrap().id.0, uuid)
+    (server.handle.with_state(|state| state.check_by_uuid(uuid.parse().unwrap()).unwrap().id.0), uuid)
 }
 
 async fn ping(server: &Server, uuid: &str) {

@@ -9,7 +9,7 @@ use super::words;
 use crate::support::server::Server;
 
 fn settings(server: &Server) -> String {
-    format!("/projects/{}/settings/", server.handle.state().project(server.main.id).unwrap().project.uuid)
+    format!("/projects/{}/settings/", server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid))
 }
 
 /// What stands in the value of the field of this name.
@@ -42,7 +42,7 @@ async fn a_key_is_shown_once_works_and_is_revoked() {
     assert_eq!(server.send("GET", "/api/v3/checks/", &[("Cookie", &cookie)], b"").await.status, 401);
     assert_eq!(server.send("GET", &settings, &[("X-Api-Key", &key), ("Accept", "text/html")], b"").await.status, 303);
 
-    let id = server.handle.state().keys().last().unwrap().id.0;
+    let id = server.handle.with_state(|state| state.keys().last().unwrap().id.0);
     let ask = format!("{settings}keys/{id}/");
     assert!(browser.get(&ask).await.text().contains("stops working at once"));
     assert_eq!(api().await, 200, "asking changes nothing");
@@ -50,7 +50,7 @@ async fn a_key_is_shown_once_works_and_is_revoked() {
     assert_eq!(revoked.header("Location"), Some(format!("{settings}?m=key-revoked").as_str()));
     assert_eq!((api().await, browser.get(&ask).await.status), (401, 404));
 
-    let keys = || server.handle.state().keys().filter(|key| key.secret.access() == Access::Ping).count();
+    let keys = || server.handle.with_state(|state| state.keys().filter(|key| key.secret.access() == Access::Ping).count());
     let before = keys();
     browser.send("POST", &format!("{settings}keys/"), &[("access", "ping")]).await;
     assert_eq!(keys(), before + 1);
@@ -72,7 +72,7 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
     for (pings, checks, status) in [("many", "", 422), ("5", "-1", 422), ("5", "7", 303), ("6", "", 303)] {
         assert_eq!(post(&mut browser, "limits/", &[("pings", pings), ("checks", checks)]).await.status, status, "{pings} {checks}");
     }
-    let project = || server.handle.state().project(server.main.id).map(|found| found.project.clone());
+    let project = || server.handle.with_state(|state| state.project(server.main.id).map(|found| found.project.clone()));
     let found = project().unwrap();
     assert_eq!((found.name.as_str(), found.ping_log_limit, found.check_limit), ("Haus", 6, None));
     // The password was typed a while ago.
@@ -97,7 +97,7 @@ async fn a_project_is_renamed_limited_and_deleted_with_its_name_and_a_password()
 async fn owners_invite_people_and_say_what_they_may() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
-    let uuid = server.handle.state().project(server.main.id).unwrap().project.uuid.to_string();
+    let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid.to_string());
     let mut browser = signed_in(&server, "ann").await;
     for (name, status) in [("", 422), ("ANN", 422), ("bob", 303)] {
         let invited = browser.send("POST", "/users/", &[("name", name), ("role", "projects"), (&uuid, "read-only")]).await;
@@ -145,9 +145,9 @@ async fn an_account_is_its_owners() {
     make(&server, "bob", Grant::Projects(Projects::default())).await;
     let (mut browser, mut other) = (signed_in(&server, "bob").await, signed_in(&server, "bob").await);
     assert!(browser.get("/account/").await.text().contains("this browser"));
-    for (name, zone, status) in [("ann", "UTC", 422), ("", "UTC", 422), ("bob", "Mars", 422), ("Bob", "Europe/Riga", 303)] {
-        let saved = browser.send("POST", "/account/", &[("name", name), ("zone", zone), ("theme", "dark")]).await;
-        assert_eq!(saved.status, status, "{name} {zone}");
+    for (zone, status) in [("", 422), ("Mars", 422), ("Europe/Riga", 303)] {
+        let saved = browser.send("POST", "/account/", &[("zone", zone), ("theme", "dark")]).await;
+        assert_eq!(saved.status, status, "{zone}");
     }
     let page = browser.get("/account/").await;
     assert!(page.text().contains("data-theme=\"dark\"") && page.text().contains("Europe/Riga"), "{}", page.text());
@@ -259,7 +259,7 @@ async fn how_a_list_was_sorted_last_is_kept_in_the_account() {
     // The form of the account shows it, and saves it.
     let account = browser.get("/account/").await;
     assert!(account.text().contains("<option value=\"created\" selected>the oldest first"), "{}", account.text());
-    browser.send("POST", "/account/", &[("name", "ann"), ("zone", "UTC"), ("sort", "next"), ("rows", "1000")]).await;
+    browser.send("POST", "/account/", &[("zone", "UTC"), ("sort", "next"), ("rows", "1000")]).await;
     let ann = user::find(&server.handle, "ann").unwrap();
     assert_eq!((ann.taste.list.order.name().as_str(), ann.taste.list.rows), ("next", 1000));
     server.stop().await;
@@ -309,6 +309,22 @@ async fn owners_see_how_the_server_is_reached() {
     for part in ["a trusted proxy, for <span class=\"mono\">192.0.2.7", "nas:8000", "1 project ", "1 user"] {
         assert!(page.text().contains(part), "{part}: {}", page.text());
     }
+    // How automatic backups go.
+    let (metrics, now) = (server.handle.metrics(), server.handle.now());
+    assert!(words(page.text()).contains("Automatic off start with --backup-to DIR"), "{}", words(page.text()));
+    metrics.makes_backups(Some(now));
+    metrics.backup_failed(now, "Read-only <file> system".into());
+    let page = browser.get("/system/").await;
+    let said = words(page.text());
+    assert!(
+        said.contains("NO BACKUP since")
+            && page.text().contains("Read-only &#60;file&#62; system")
+            && said.contains("the newest was begun"),
+        "{said}"
+    );
+    metrics.backed_up(now);
+    let said = words(browser.get("/system/").await.text());
+    assert!(said.contains("Automatic on the newest was begun") && !said.contains("NO BACKUP"), "{said}");
     server.stop().await;
 }
 

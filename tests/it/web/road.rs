@@ -27,7 +27,7 @@ async fn every_page_says_the_same_to_browsers_and_changes_nothing_when_it_is_rea
     let check = server.check(serde_json::json!({ "name": "<b>one</b>" })).await["uuid"].as_str().unwrap().to_owned();
     assert_eq!(server.send("POST", &format!("/ping/{check}"), &[], b"<b>one</b>").await.status, 200);
     let (project, channel) = (project_uuid(&server), channel(&server).await);
-    let version = |server: &Server| server.handle.state().project(server.main.id).unwrap().version;
+    let version = |server: &Server| server.handle.with_state(|state| state.project(server.main.id).unwrap().version);
     let before = version(&server);
     for page in Page::examples() {
         let path = path(&page, &project, &check, &channel);

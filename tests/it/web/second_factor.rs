@@ -11,7 +11,7 @@ use super::words;
 use crate::support::server::{Answer, Server};
 
 /// The value of a hidden field.
-fn hidden(page: &Answer, name: &str) -> String {
+pub(super) fn hidden(page: &Answer, name: &str) -> String {
     let (field, text) = (format!("name=\"{name}\" value=\""), page.text());
     text.split(&field).nth(1).unwrap_or_else(|| panic!("no {name} in {text}")).split('"').next().unwrap().to_owned()
 }
@@ -96,6 +96,7 @@ async fn five_wrong_codes_end_an_attempt_and_guessing_has_to_wait() {
     let mut browser = signed_in(&server, "ann").await;
     let (secret, _) = turn_on(&server, &mut browser).await;
     server.clock.advance_secs(60);
+    let mut browser = Browser::new(&server);
     let attempt = first_step(&mut browser, "").await;
     for _ in 0..4 {
         let page = second_step(&mut browser, &attempt, "nonsense").await;

@@ -10,7 +10,7 @@ use super::browser::{Browser, PASSWORD, make, owner, server};
 use crate::support::server::{Server, project};
 
 /// Waits for all of them at once.
-async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
@@ -159,7 +159,7 @@ async fn a_session_is_touched_once_an_hour_and_ends_when_it_is_not_used() {
     let mut browser = Browser::new(&server);
     browser.sign_in("ann", PASSWORD).await;
     assert!(is_in(&mut browser).await);
-    let seen = || server.handle.state().users.sessions_of(ann.id, server.handle.now()).next().map(|session| session.seen);
+    let seen = || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).next().map(|session| session.seen));
     let first = seen();
     server.clock.advance_secs(3599);
     assert!(is_in(&mut browser).await && seen() == first);
@@ -232,7 +232,7 @@ async fn who_guesses_has_to_wait() {
 async fn after_signing_in_only_pages_of_ours_follow() {
     let server = server().await;
     owner(&server, "ann").await;
-    let uuid = server.handle.state().project(server.main.id).unwrap().project.uuid;
+    let uuid = server.handle.with_state(|state| state.project(server.main.id).unwrap().project.uuid);
     let list = format!("/projects/{uuid}/checks/");
     let mut browser = Browser::new(&server);
     let asked = browser.get(&format!("{list}?q=a%20b")).await;
@@ -317,7 +317,7 @@ async fn after_signing_in_only_pages_of_ours_follow() {
 async fn every_page_asks_for_what_its_row_says() {
     let server = server().await;
     let other = project(&server.handle, "other").await;
-    let uuid = |id| server.handle.state().project(id).unwrap().project.uuid.to_string();
+    let uuid = |id| server.handle.with_state(|state| state.project(id).unwrap().project.uuid.to_string());
     let (main, check) = (uuid(server.main.id), server.check(serde_json::json!({})).await["uuid"].as_str().unwrap().to_owned());
     let only = |id, kind| Grant::Projects(Projects::new([(id, kind)]));
     let people = [
@@ -413,7 +413,8 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     };
     let hush = ("X-Overdue-Proxy-Secret", "hush");
     for (headers, status, part) in [
-        (&[("Remote-User", "ANN"), hush][..], 303, "/projects/"),
+        (&[("Remote-User", "ann"), hush][..], 303, "/projects/"),
+        (&[("Remote-User", "ANN"), hush], 403, "Nobody here is called ANN; ask an owner."),
         (&[("Remote-User", "ann")], 403, "did not show the secret"),
         (&[("Remote-User", "ann"), ("X-Overdue-Proxy-Secret", "hus")], 403, "did not show the secret"),
         (&[("Remote-User", "<b>bob"), hush], 403, "Nobody here is called &#60;b&#62;bob; ask an owner."),

@@ -10,6 +10,11 @@ pub(in crate::domain::channel) static APPRISE: ChannelKind = ChannelKind {
         Field::optional("key", Form::Line(128), "key of a configuration that is saved there"),
         Field::optional("urls", Form::Secret(2_000), "Apprise URLs between commas, in place of a key"),
         Field::optional("tag", Form::Line(200), "only what has this tag there"),
+        Field::optional(
+            "markdown",
+            Form::Flag,
+            "on: messages are Markdown, which targets of plain text show as it is written; off if left out",
+        ),
     ],
     guide: "Run an Apprise API server and save a configuration under a key, or give Apprise URLs here. It reaches services that overdue \
         does not know itself.",

@@ -7,7 +7,7 @@ pub(in crate::domain::channel) static GROUP: ChannelKind = ChannelKind {
     title: "Group",
     class: Class::Group,
     fields: &[Field::required("channels", Form::List(20), "names or UUIDs of channels of the same project")],
-    guide: "What is told to a group is told to each of its channels, by their own settings. A group in a group is left out.",
-    example: &[("channels", "ops mail,phone")],
+    guide: "What is told to a group is told to each of its channels, by their own settings. A group cannot be in a group. Members keep their place when they are renamed.",
+    example: &[("channels", "email,phone")],
     ..ChannelKind::BASE
 };

@@ -6,8 +6,16 @@ pub(in crate::domain::channel) static PAGERTREE: ChannelKind = ChannelKind {
     name: "pagertree",
     title: "PagerTree",
     class: Class::Incident,
-    fields: &[Field::required("url", Form::SecretUrl, "URL of the integration")],
-    guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL.",
+    fields: &[
+        Field::required("url", Form::SecretUrl, "URL of the integration"),
+        Field::preset(
+            "integration",
+            Form::Choice(&["webhook", "healthchecks"]),
+            "webhook",
+            "type of the integration at PagerTree; healthchecks: one that was made for a Healthchecks",
+        ),
+    ],
+    guide: "In PagerTree: Integrations, New integration, Webhook; copy its URL. integration=healthchecks sends what a Healthchecks sends.",
     example: &[("url", "https://api.pagertree.com/integration/int_abc")],
     ..ChannelKind::BASE
 };

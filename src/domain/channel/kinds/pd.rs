@@ -1,6 +1,6 @@
 //! Channels that open and resolve incidents of PagerDuty.
 
-use crate::domain::channel::{ChannelKind, Class, Field, Form};
+use crate::domain::channel::{ChannelKind, Class, Field, Form, shape};
 
 pub(in crate::domain::channel) static PD: ChannelKind = ChannelKind {
     name: "pd",
@@ -8,7 +8,7 @@ pub(in crate::domain::channel) static PD: ChannelKind = ChannelKind {
     aliases: &["pagerduty"],
     class: Class::Incident,
     fields: &[
-        Field::required("key", Form::Secret(64), "integration key"),
+        Field::required("key", Form::Secret(64), "integration key").shaped(shape::pagerduty_key),
         Field::preset("region", Form::Choice(&["us", "eu"]), "us", "where the account is"),
         Field::preset("api", Form::Choice(&["v2", "v1"]), "v2", "version of the Events API; v1 only for old keys"),
     ],

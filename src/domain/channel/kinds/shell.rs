@@ -1,7 +1,8 @@
 //! Channels that run a command on the server.
 
 use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, Class, Field, Form};
+use crate::domain::channel::quotes::in_single_quotes;
+use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
 
 pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     name: "shell",
@@ -12,13 +13,24 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
         Field::optional("up-command", Form::Template(10_000), "run by sh -c when it is up again"),
     ],
     operators_only: true,
-    guide: "The server must be started with --allow-shell. The command gets OVERDUE_ALERT_STATUS, OVERDUE_ALERT_NAME and others in its \
-        environment and all there is to know as JSON on standard input; it has 60 seconds. Exit status 75 means: try again later.",
-    example: &[("down-command", "logger -t overdue $STATUS")],
+    guide: "The server must be started with --allow-shell. Nothing is filled in: NAME, STATUS, TAGS, OVERDUE_ALERT_REASON and others are \
+        variables of the command's environment, so write \"$NAME\" in double quotes; between single quotes it stays as it is. All there \
+        is to know is JSON on standard input. The command has 60 seconds. Exit status 75 means: try again later.",
+    example: &[("down-command", "logger -t overdue \"$NAME is $STATUS\"")],
     rule: |settings| match settings.get("down-command").or(settings.get("up-command")) {
         None => Err("there is no command; give down-command=TEXT, up-command=TEXT or both"),
         Some(_) => Ok(()),
     },
+    warnings,
     off: |settings, event| settings.get(if event == Event::Up { "up-command" } else { "down-command" }).is_none() && event != Event::Test,
     ..ChannelKind::BASE
 };
+
+/// Variables that a command would not expand.
+fn warnings(settings: &ChannelSettings) -> Vec<String> {
+    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, settings.get(key)?)));
+    let warning = |(key, name): (&str, &str)| {
+        format!("{key}: ${name} stands between single quotes, where the shell leaves it as it is; write \"${name}\" in double quotes")
+    };
+    commands.flat_map(|(key, command)| in_single_quotes(command).into_iter().map(move |name| (key, name))).map(warning).collect()
+}

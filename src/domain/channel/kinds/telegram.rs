@@ -1,13 +1,13 @@
 //! Channels that write to a chat of Telegram.
 
-use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK};
+use crate::domain::channel::{ChannelKind, ChannelSettings, Field, Form, MASK, shape};
 
 pub(in crate::domain::channel) static TELEGRAM: ChannelKind = ChannelKind {
     name: "telegram",
     title: "Telegram",
     fields: &[
-        Field::required("token", Form::Secret(200), "token of the bot"),
-        Field::required("chat", Form::Line(100), "id of the chat, or @name of a channel"),
+        Field::required("token", Form::Secret(200), "token of the bot").shaped(shape::telegram_token),
+        Field::required("chat", Form::Line(100), "id of the chat, or @name of a channel").shaped(shape::telegram_chat),
         Field::optional("thread", Form::Number(1, 2_147_483_647), "id of the topic in a group that has topics"),
         Field::optional("silent-up", Form::Flag, "on: no sound when a check is up again"),
         Field::preset("api", Form::Url, "https://api.telegram.org", "server of the Bot API"),

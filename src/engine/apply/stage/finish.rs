@@ -21,7 +21,7 @@ use crate::domain::check::{Check, Settings};
 use crate::domain::ids::{ChannelId, ProjectId, UserId};
 use crate::domain::imported::{ImportedChannel, ImportedProject, ImportedSecret, ImportedSettings, ImportedUser, ImportedWindow};
 use crate::domain::moment::Moment;
-use crate::domain::project::{Channel, Key, KeyUse, Project};
+use crate::domain::project::{Channel, Key, KeyUse, Project, find_members};
 use crate::domain::staged::{ImportId, ImportMode, ProjectImport};
 use crate::domain::status::Status;
 use crate::domain::user::link::Purpose;
@@ -98,7 +98,8 @@ impl WorkingState {
         let checks = self.checks_to_be(&sorted, staging, &replaced, now)?;
         let users = self.users_to_be(&sorted, now)?;
         let channels = sorted.channels.iter().map(|(id, project, channel)| self.channel_to_be(*id, *project, channel, &replaced, now));
-        let channels = channels.collect::<Result<Vec<_>, StageRefusal>>()?;
+        let mut channels = channels.collect::<Result<Vec<_>, StageRefusal>>()?;
+        find_members(&mut channels);
         Ok(Ready { sorted, replaced, lost, adopted, numbers, checks, users, channels })
     }
 
@@ -137,7 +138,7 @@ impl WorkingState {
             self.change(Change::Key(Arc::new(Key { id: *id, project: target(*project), secret, label, hint, created, used })));
         }
         for channel in channels {
-            self.put_channel(Channel { project: target(channel.project), ..channel });
+            self.put_channel(Channel { project: target(channel.project), ..channel }, now);
         }
         for (id, project, imported) in &sorted.windows {
             let ImportedWindow { uuid, name, tags, times, .. } = ImportedWindow::clone(imported);
@@ -300,7 +301,8 @@ impl WorkingState {
             }
         };
         let past = |trouble: &Option<(Moment, Box<str>)>| trouble.clone().map(|(since, reason)| (since.min(now), reason));
-        let health = ChannelHealth { disabled: past(&imported.health.disabled), failing: past(&imported.health.failing) };
+        let health =
+            ChannelHealth { disabled: past(&imported.health.disabled), failing: past(&imported.health.failing), ..imported.health.clone() };
         let (uuid, name, operator) = (imported.uuid, imported.name.clone(), imported.operator);
         let channel = Channel { id, uuid, project, name, settings, operator, health };
         let completed = kind.and_then(|kind| {

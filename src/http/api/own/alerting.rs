@@ -10,7 +10,8 @@ use crate::domain::moment::Moment;
 use crate::domain::parents::{Parents, ParentsError};
 use crate::domain::text::Failures;
 use crate::engine::command::{Command, Outcome};
-use crate::http::api::json::{Object, write_array};
+use crate::http::api::json::{Object, write_array, write_text};
+use crate::manage::channel::unnotified;
 use crate::wire::reply::{self, Fault, Reply};
 
 /// UUIDs in a request, some of them repeated.
@@ -41,29 +42,35 @@ fn parents(call: &OwnCall<'_>, uuids: &[String]) -> Result<Parents, ParentsError
     if uuids.len() > MOST_NAMED {
         return Err(ParentsError::TooMany);
     }
-    let state = call.handle().state();
-    let found = uuids.iter().map(|uuid| Some(state.check_by_uuid(hyphenated_uuid(uuid)?)?.id));
-    Parents::new(found.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
+    call.handle().with_state(|state| {
+        let found = uuids.iter().map(|uuid| Some(state.check_by_uuid(hyphenated_uuid(uuid)?)?.id));
+        Parents::new(found.collect::<Option<_>>().ok_or(ParentsError::NotFound)?)
+    })
 }
 
 fn written(call: &OwnCall<'_>, check: &Check) -> String {
     let telling = check.state.telling;
     let held = if let Telling::Due { at, held } = telling { Some((at, held)) } else { None };
-    let state = call.handle().state();
-    let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
-    let mut out = String::new();
-    let mut object = Object::begin(&mut out);
-    object.number("after", check.settings.after.get());
-    object.with("parents", |out| {
-        write_array(out, parents, |parent, out| {
-            out.push('"');
-            write_uuid(parent.uuid, out);
-            out.push('"');
+    call.handle().with_state(|state| {
+        let parents = check.settings.parents.ids().iter().filter_map(|id| state.check(*id));
+        let mut out = String::new();
+        let mut object = Object::begin(&mut out);
+        object.number("after", check.settings.after.get());
+        object.with("parents", |out| {
+            write_array(out, parents, |parent, out| {
+                out.push('"');
+                write_uuid(parent.uuid, out);
+                out.push('"');
+            });
         });
-    });
-    object.text("telling", telling.name());
-    object.plain_or_null("until", held.map(|(at, _)| at), Moment::write_seconds);
-    object.plain_or_null("why", held.map(|(_, held)| held.name()), |why, out| out.push_str(why));
-    object.end();
-    out
+        object.text("telling", telling.name());
+        object.plain_or_null("until", held.map(|(at, _)| at), Moment::write_seconds);
+        object.plain_or_null("why", held.map(|(_, held)| held.name()), |why, out| out.push_str(why));
+        object.with("unnotified", |out| match unnotified(state, check, call.handle().transports()) {
+            Some(reason) => write_text(out, reason),
+            None => out.push_str("null"),
+        });
+        object.end();
+        out
+    })
 }

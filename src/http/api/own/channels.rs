@@ -17,15 +17,16 @@ use crate::engine::Tried;
 use crate::engine::command::{Command, NewChannel, Outcome};
 use crate::http::api::check_fields::{Document, FieldError, Problem};
 use crate::http::api::json::{Object, write_array, write_text};
-use crate::manage::channel::TEST_TIME;
+use crate::manage::channel::{ChannelStatus, TEST_TIME};
 use crate::manage::delivery::last_delivered;
 use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) async fn list(call: &OwnCall<'_>) -> Result<Reply, Fault> {
     let (handle, project) = (call.handle().clone(), call.caller.project);
     let body = call.door.outgoing.whole(false, move || {
-        let channels: Vec<_> =
-            handle.state().project(project).into_iter().flat_map(|project_state| project_state.channels.values().cloned()).collect();
+        let channels: Vec<_> = handle.with_state(|state| {
+            state.project(project).into_iter().flat_map(|project_state| project_state.channels.values().cloned()).collect()
+        });
         let last = last_delivered(&handle, &channels)?;
         let mut out = String::new();
         let mut object = Object::begin(&mut out);
@@ -162,28 +163,26 @@ async fn shown(call: &OwnCall<'_>, channel: Arc<Channel>) -> Result<Reply, Fault
 }
 
 fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &BTreeMap<ChannelId, Moment>) {
-    let health = &channel.health;
-    let (status, error) = match (&health.disabled, &health.failing) {
-        (Some((_, reason)), _) => ("disabled", Some(reason)),
-        (None, Some((_, reason))) => ("failing", Some(reason)),
-        (None, None) => ("ok", None),
-    };
-    let waiting = handle.state().outbox.of_channel(channel.id).count();
+    let (status, waiting, shown) = handle.with_state(|state| {
+        let status = ChannelStatus::of(state, channel, handle.transports());
+        (status, state.outbox.of_channel(channel.id).count(), state.shown_settings(channel).into_owned())
+    });
     let mut object = Object::begin(out);
     object.plain("id", |out| write_uuid(channel.uuid, out)).text("name", channel.name.as_str()).text("kind", channel.settings.kind().name);
     object.with("settings", |out| {
         let mut settings = Object::begin(out);
         // No key has a character that JSON escapes.
-        for (key, value) in channel.settings.masked() {
+        for (key, value) in shown.masked() {
             settings.text(key, &value);
         }
         settings.end();
     });
-    object.text("status", status).with("last_error", |out| match error {
+    object.with("unsubscribed", |out| write_array(out, &channel.health.unsubscribed, |recipient, out| write_text(out, recipient)));
+    object.text("status", status.name()).with("last_error", |out| match status.reason().1 {
         Some(error) => write_text(out, error),
         None => out.push_str("null"),
     });
-    object.plain_or_null("failing_since", health.failing.as_ref().map(|(since, _)| *since), Moment::write_seconds);
+    object.plain_or_null("failing_since", channel.health.failing.as_ref().map(|(since, _)| *since), Moment::write_seconds);
     object.plain_or_null("last_delivered", last_delivered.get(&channel.id).copied(), Moment::write_seconds);
     object.number("waiting", waiting).boolean("operator", channel.operator);
     object.end();

@@ -45,8 +45,9 @@ pub(super) async fn list(call: &OwnCall<'_>, of: Of) -> Result<Reply, Fault> {
         let mut out = String::new();
         let mut object = Object::begin(&mut out);
         object.with("deliveries", |out| {
-            let state = handle.state();
-            write_array(out, &deliveries, |delivery, out| write(out, delivery, &state));
+            handle.with_state(|state| {
+                write_array(out, &deliveries, |delivery, out| write(out, delivery, state));
+            });
         });
         object.end();
         Ok(out)
@@ -56,9 +57,10 @@ pub(super) async fn list(call: &OwnCall<'_>, of: Of) -> Result<Reply, Fault> {
 
 /// Whether it was for a channel, or about a check, of this project that is still there.
 fn is_of(handle: &Handle, project: ProjectId, delivery: &Delivery) -> bool {
-    let state = handle.state();
-    let channel = state.channel(delivery.channel).map(|channel| channel.project);
-    channel.or_else(|| state.check(delivery.check).map(|check| check.project)) == Some(project)
+    handle.with_state(|state| {
+        let channel = state.channel(delivery.channel).map(|channel| channel.project);
+        channel.or_else(|| state.check(delivery.check).map(|check| check.project)) == Some(project)
+    })
 }
 
 fn write(out: &mut String, delivery: &Delivery, state: &State) {

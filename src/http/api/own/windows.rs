@@ -14,7 +14,9 @@ use crate::http::api::json::{Object, write_array, write_display, write_text};
 use crate::wire::reply::{self, Fault, Reply};
 
 pub(super) fn list(call: &OwnCall<'_>) -> Reply {
-    let windows = call.handle().state().project(call.caller.project).map(|found| found.windows.values().cloned().collect::<Vec<_>>());
+    let windows = call
+        .handle()
+        .with_state(|state| state.project(call.caller.project).map(|found| found.windows.values().cloned().collect::<Vec<_>>()));
     let mut out = String::new();
     let mut object = Object::begin(&mut out);
     object.with("windows", |out| write_array(out, windows.iter().flatten(), |window, out| write(out, window, call.now)));
@@ -55,9 +57,10 @@ pub(super) async fn delete(call: &OwnCall<'_>, uuid: Uuid) -> Result<Reply, Faul
 }
 
 fn found(call: &OwnCall<'_>, uuid: Uuid) -> Result<Arc<Window>, Fault> {
-    let state = call.handle().state();
-    let mut windows = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.windows.values());
-    windows.find(|window| window.uuid == uuid).map(Arc::clone).ok_or(Fault::NotFound)
+    call.handle().with_state(|state| {
+        let mut windows = state.project(call.caller.project).into_iter().flat_map(|project_state| project_state.windows.values());
+        windows.find(|window| window.uuid == uuid).map(Arc::clone).ok_or(Fault::NotFound)
+    })
 }
 
 fn written(window: &Window, now: Moment) -> String {

@@ -16,8 +16,8 @@ fn disabled(channel: &ImportedChannel) -> Option<&str> {
 
 fn come(kind: &str, value: &str, environment: &str) -> ImportedChannel {
     match given(kind, value, &[], environment) {
-        Ok(Made::Channel(channel)) => channel,
-        Ok(Made::Dropped(why)) => panic!("{kind} {value}: {why}"),
+        Ok(Made::Channel { channel, .. }) => channel,
+        Ok(Made::Dropped { why, .. }) => panic!("{kind} {value}: {why}"),
         Err(complaint) => panic!("{kind} {value}: {complaint}"),
     }
 }
@@ -53,6 +53,8 @@ fn each_kind_keeps_what_it_was_set_to() {
         ("mattermost", "https://a/b", "", "url=https://a/b"),
         ("discord", r#"{"webhook": {"url": "https://discordapp.com/api/webhooks/1/a"}}"#, "", "url=https://discord.com/api/webhooks/1/a"),
         ("rocketchat", "https://a/b", "", "url=https://a/b"),
+        ("pagertree", "https://a/b", "", "integration=healthchecks url=https://a/b"),
+        ("spike", "https://a/b", "", "integration=healthchecks url=https://a/b"),
         ("telegram", r#"{"id": -1, "thread_id": null}"#, "", "chat=-1 -token"),
         ("telegram", r#"{"id": 5, "thread_id": 7}"#, "TELEGRAM_TOKEN=1:a", "api=https://api.telegram.org chat=5 thread=7 token=1:a"),
         ("po", "u|-2", "PUSHOVER_API_TOKEN=t", "priority-up=-2 priority=-2 token=t user=u"),
@@ -125,35 +127,101 @@ fn what_was_off_stays_off_for_a_reason() {
             Some("it told neither up nor down before it was imported"),
         ),
     ] {
-        let Ok(Made::Channel(channel)) = given(kind, value, more, "") else { panic!("{kind}") };
+        let Ok(Made::Channel { channel, .. }) = given(kind, value, more, "") else { panic!("{kind}") };
         assert_eq!(disabled(&channel), reason);
     }
 }
 
 #[test]
-fn what_cannot_be_a_channel_is_dropped_or_complained_of() {
-    for (kind, value, part) in [
-        ("hipchat", "x", "\"hipchat\" is no kind of channel here"),
-        ("pagerduty", "x", "\"pagerduty\" is no kind of channel here"),
-        ("rocketchat", "ftp://a", "\"n\": settings of kind rocketchat: url is not an http:// or https:// URL"),
-        ("signal", r#"{"value": ""}"#, ""),
+fn what_is_refused_here_comes_disabled_with_its_reason() {
+    for (kind, value, wanted, reason) in [
+        ("rocketchat", "ftp://a", " -url", "url: url is not an http:// or https:// URL"),
+        ("signal", r#"{"value": ""}"#, " -to -url", "url, to"),
+        (
+            "webhook",
+            r#"{"url_down": "https://$TAG1/x", "url_up": "https://a/u"}"#,
+            "down-method=GET up-method=GET up-url=https://a/u -down-url",
+            "down-url: down-url has no valid host",
+        ),
+        (
+            "webhook",
+            r#"{"url_down": "https://a/x", "headers_down": {"Host": "b"}}"#,
+            "down-method=GET down-url=https://a/x -down-header.NAME",
+            "down-header.NAME: \"down-header.Host\" is set by the sender itself",
+        ),
+        ("slack", "https://me:pw@a/b", " -url", "url: url has a user name"),
+        ("email", "ops ops@example.org", " -to", "to: to is not one mail address"),
+        ("webhook", "x", " -down-url -up-url -body", "down-url, up-url, body: its settings there cannot be read"),
+        ("telegram", "{}", " -chat -token", "its settings there cannot be read"),
+        ("po", "u", " -user -token", "its settings there cannot be read"),
+        ("zulip", "{\"bot_email\": \"b\"}", " -site -bot-email -key -to", "its settings there cannot be read"),
+        ("group", "", " -channels", "its settings there cannot be read"),
+        ("discord", "{\"a\": 1}", " -url", "its settings there cannot be read"),
+        ("slack", "", " -url", "imported without url"),
     ] {
-        match given(kind, value, &[], "") {
-            Ok(Made::Dropped(why)) => assert!(why.starts_with(part), "{why}"),
-            Ok(Made::Channel(channel)) => assert!(part.is_empty() && told(&channel.settings) == " -url -to", "{channel:?}"),
-            Err(complaint) => panic!("{complaint}"),
-        }
+        let channel = come(kind, value, "");
+        let told = told(&channel.settings);
+        assert_eq!(told.split(" -").next(), wanted.split(" -").next(), "{kind} {value}: {told}");
+        let mut lacks: Vec<_> = told.split(" -").skip(1).collect();
+        let mut expected: Vec<_> = wanted.split(" -").skip(1).collect();
+        lacks.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(lacks, expected, "{kind} {value}: {told}");
+        let why = disabled(&channel).unwrap();
+        assert!(why.contains(reason) && why.starts_with("imported without "), "{kind} {value}: {why}");
+        assert!(!why.contains("pw"), "{why}");
     }
-    for (kind, value) in [
-        ("webhook", "x"),
-        ("telegram", "{}"),
-        ("po", "u"),
-        ("zulip", "{\"bot_email\": \"b\"}"),
-        ("group", "x"),
-        ("discord", "{\"a\": 1}"),
-        ("alertmanager", "x"),
+    for kind in ["hipchat", "pagerduty"] {
+        let Ok(Made::Dropped { why, .. }) = given(kind, "x", &[], "") else { panic!("{kind}") };
+        assert_eq!(why, format!("{kind:?} is no kind of channel here"));
+    }
+}
+
+#[test]
+fn what_can_be_written_otherwise_comes_whole() {
+    for (kind, value, wanted, changed) in [
+        (
+            "webhook",
+            r#"{"url_down": "https://me:p%40w@a/x#top", "url_up": "https://bücher.example/ä"}"#,
+            "down-header.authorization=Basic bWU6cEB3 down-method=GET down-url=https://a/x method=GET up-method=GET \
+             up-url=https://xn--bcher-kva.example/%C3%A4",
+            4,
+        ),
+        (
+            "webhook",
+            r#"{"url_down": "https://me:pw@a/x", "headers_down": {"authorization": "Bearer t"}}"#,
+            "down-header.authorization=Bearer t down-method=GET down-url=https://a/x method=GET",
+            1,
+        ),
+        ("email", "ops@bücher.example", "to=ops@xn--bcher-kva.example", 1),
+        ("gotify", r#"{"url": "https://g/#", "token": "t"}"#, "token=t url=https://g/", 1),
     ] {
-        let Err(complaint) = given(kind, value, &[], "") else { panic!("{kind}") };
-        assert_eq!(complaint.to_string(), format!("api_channel 1 (\"n\"): value is not what a channel of kind {kind} has"));
+        let Ok(Made::Channel { channel, changes }) = given(kind, value, &[], "") else { panic!("{kind}") };
+        assert_eq!((told(&channel.settings).as_str(), changes.len()), (wanted, changed), "{changes:?}");
+        assert_eq!(disabled(&channel), None);
+        assert!(!changes.iter().any(|change| change.contains("pw")), "{changes:?}");
     }
+}
+
+#[test]
+fn imported_channels_have_the_rights_of_the_api() {
+    for (kind, value, operator) in [
+        ("webhook", r#"{"url_down": "http://127.0.0.1/x"}"#, false),
+        ("slack", "http://127.0.0.1/x", false),
+        ("gotify", r#"{"url": "http://localhost", "token": "t"}"#, false),
+        ("signal", r#"{"value": "+37120000000"}"#, false),
+        ("shell", r#"{"cmd_down": "x", "cmd_up": ""}"#, true),
+        ("shell", "unreadable", true),
+    ] {
+        assert_eq!(come(kind, value, "").operator, operator, "{kind}");
+    }
+}
+
+#[test]
+fn a_name_that_is_too_long_is_cut() {
+    let long = "n".repeat(101);
+    let columns = [("id", "1"), ("code", UUID), ("name", long.as_str()), ("kind", "pd"), ("value", "k")];
+    let made = channel(&texts(Table::Channel, &columns), &Environment::default(), Moment::from_secs(7));
+    let Ok(Made::Channel { channel, changes }) = made else { panic!("it comes") };
+    assert_eq!((channel.name.as_str().len(), changes.len()), (100, 1));
 }

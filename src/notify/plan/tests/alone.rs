@@ -58,7 +58,7 @@ fn a_receiver_that_answers_everything_with_500_is_asked_once_more_than_one_that_
         }
         world.pass(40_000);
     }
-    assert_eq!(asked, ["1down", "2down", "1down", "1down"]);
+    assert_eq!(asked, ["1down", "2down", "3down", "4down"], "each message has its turn");
 }
 
 #[test]
@@ -127,4 +127,13 @@ fn tests_count_among_the_messages_of_a_day_and_wait_for_nothing_else() {
     world.now.uptime += std::time::Duration::from_secs(86_400);
     assert!(world.plan.may_try(&channel, &world.rules, world.now));
     assert_eq!(World::tells(&world.step().0), ["1down"]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_up_no_digest() {
+    let mut world = World::new(PEOPLE);
+    (1..=6).for_each(|check| _ = world.queue(check, Event::Down));
+    world.now.wall = world.now.wall.plus_secs(-3600);
+    world.pass(1000);
+    assert_eq!(world.step().0.len(), 1);
 }

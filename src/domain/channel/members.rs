@@ -1,0 +1,79 @@
+//! Members of a group. They are stored as UUIDs, so that renaming a channel changes no group, and given and shown by name.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use super::{ChannelSettings, Class, SettingsError, value};
+use crate::domain::ids::hyphenated_uuid;
+
+/// The setting that lists the members.
+const KEY: &str = "channels";
+
+impl ChannelSettings {
+    /// The UUIDs of the channels that a group stands for; none for every other kind.
+    pub fn members(&self) -> impl Iterator<Item = Uuid> {
+        self.listed().filter_map(hyphenated_uuid)
+    }
+
+    /// The recipients of a mail channel; none for every other kind.
+    pub fn recipients(&self) -> impl Iterator<Item = &str> {
+        self.value("to").filter(|_| self.kind().name == "email").into_iter().flat_map(value::items)
+    }
+
+    /// The members as they are written; none for every other kind.
+    fn listed(&self) -> impl Iterator<Item = &str> {
+        self.value(KEY).filter(|_| self.kind().class == Class::Group).into_iter().flat_map(value::items)
+    }
+
+    /// These settings with the UUIDs that `find` gives in place of the names of members. Members that `stored` lists are kept as they are.
+    ///
+    /// # Errors
+    /// With the sentence of `find` for a text that names no channel.
+    pub fn with_members_found(
+        &self,
+        stored: Option<&Self>,
+        find: impl Fn(&str) -> Result<Uuid, String>,
+    ) -> Result<Cow<'_, Self>, SettingsError> {
+        let is_stored = |text: &str| stored.is_some_and(|stored| stored.listed().any(|member| member == text));
+        let found = self.listed().map(|text| if is_stored(text) { Ok(text.to_owned()) } else { find(text).map(|uuid| uuid.to_string()) });
+        let found = found.collect::<Result<Vec<_>, _>>().map_err(|problem| self.refused(format!("{KEY} {problem}")))?;
+        Ok(self.listing(found))
+    }
+
+    /// The same, and a text that names no channel is kept as it is.
+    #[must_use]
+    pub fn with_members_known(&self, find: impl Fn(&str) -> Option<Uuid>) -> Cow<'_, Self> {
+        self.listing(self.listed().map(|text| find(text).map_or_else(|| text.to_owned(), |uuid| uuid.to_string())).collect())
+    }
+
+    /// These settings with the names of members in place of their UUIDs; a member without a name that would be found again keeps its UUID.
+    #[must_use]
+    pub fn with_members_named(&self, name: impl Fn(Uuid) -> Option<String>) -> Cow<'_, Self> {
+        let shown = self.listed().map(|text| hyphenated_uuid(text).and_then(&name).unwrap_or_else(|| text.to_owned()));
+        self.listing(shown.collect())
+    }
+
+    /// These settings with some of the members.
+    #[must_use]
+    pub fn with_members_kept(&self, is_kept: impl Fn(Uuid) -> bool) -> Cow<'_, Self> {
+        let kept = self.listed().filter(|text| hyphenated_uuid(text).is_none_or(&is_kept));
+        self.listing(kept.map(str::to_owned).collect())
+    }
+
+    /// These settings with this list of members, each once.
+    fn listing(&self, mut members: Vec<String>) -> Cow<'_, Self> {
+        let mut seen = std::collections::BTreeSet::new();
+        members.retain(|member| seen.insert(member.clone()));
+        if self.kind().class != Class::Group || self.listed().eq(members.iter().map(String::as_str)) {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(self.with_list(KEY, &members))
+    }
+}
+
+/// True if a group that lists this name means the channel that has it, provided that no other channel of the project has it.
+pub fn can_name_member(name: &str) -> bool {
+    let is_item = !name.contains(',') && name.trim_matches(' ') == name;
+    !name.is_empty() && is_item && hyphenated_uuid(name).is_none()
+}

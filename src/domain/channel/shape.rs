@@ -1,0 +1,96 @@
+//! What values look like that a service has given: checked when somebody gives a value, not when a stored one is read. An error continues
+//! a sentence that begins with the key.
+
+/// Returns the host of a URL in lower case, and what follows it.
+fn host_and_path(url: &str) -> Option<(String, &str)> {
+    let (_, rest) = url.split_once("://")?;
+    let (authority, path) = rest.find('/').and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    Some((host.to_ascii_lowercase(), path))
+}
+
+/// True if a URL is of this domain or of a host in it.
+pub(super) fn is_of(url: &str, domain: &str) -> bool {
+    let is_in = |host: &str| host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    host_and_path(url).is_some_and(|(host, _)| is_in(&host))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The token of a bot of Telegram: the number of the bot, a colon, and letters.
+pub(super) fn telegram_token(text: &str) -> Result<(), &'static str> {
+    let is_secret = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let is_token = text.split_once(':').is_some_and(|(bot, secret)| is_number(bot) && is_secret(secret));
+    if is_token { Ok(()) } else { Err("is not one that @BotFather gave; give digits, a colon and letters, like 123456:AbC-dEf_GhI") }
+}
+
+/// A chat of Telegram: its number, negative for a group, or the name of a public channel.
+pub(super) fn telegram_chat(text: &str) -> Result<(), &'static str> {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_chat = text.strip_prefix('@').map_or_else(|| is_number(text.strip_prefix('-').unwrap_or(text)), is_name);
+    if is_chat { Ok(()) } else { Err("is neither the number of a chat nor the name of a channel; give one like -1001234567890 or @name") }
+}
+
+/// The key of an integration of PagerDuty.
+pub(super) fn pagerduty_key(text: &str) -> Result<(), &'static str> {
+    let is_key = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_key {
+        Ok(())
+    } else {
+        Err("is not the key of an integration, which has 32 letters and digits; copy it from the integration's page")
+    }
+}
+
+/// A webhook of Discord. Other hosts may have the same API.
+pub(super) fn discord_url(text: &str) -> Result<(), &'static str> {
+    let is_discord = ["discord.com", "discordapp.com"].into_iter().any(|domain| is_of(text, domain));
+    let is_webhook = || host_and_path(text).is_some_and(|(_, path)| path.starts_with("/api/") && path.contains("/webhooks/"));
+    if !is_discord || is_webhook() {
+        return Ok(());
+    }
+    Err("is not the URL of a webhook; in Discord: Edit channel, Integrations, Webhooks, Copy webhook URL")
+}
+
+/// A topic of ntfy.
+pub(super) fn ntfy_topic(text: &str) -> Result<(), &'static str> {
+    let is_topic = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if is_topic { Ok(()) } else { Err("is not a topic of ntfy; give letters, digits, hyphens and underscores, without blanks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_look_as_their_services_give_them() {
+        type Shape = fn(&str) -> Result<(), &'static str>;
+        let key = "0123456789abcdefABCDEF0123456789";
+        for (shape, taken, refused) in [
+            (telegram_token as Shape, &["123456:AbC-dEf_GhI"][..], &["nonsense", "123456:", ":abc", "bot123456:abc", "123456:a b"][..]),
+            (telegram_chat, &["12", "-1001234567890", "@overdue_alerts"], &["hello world", "@", "--1", "@a b", "overdue"]),
+            (pagerduty_key, &[key], &["short", "0123456789abcdef0123456789abcde-", ""]),
+            (
+                discord_url,
+                &[
+                    "https://discord.com/api/webhooks/1/abc",
+                    "https://ptb.discord.com/api/v10/webhooks/1/abc",
+                    "https://discordapp.com/api/webhooks/1/abc",
+                    "https://chat.example.org/hooks/1",
+                    "http://127.0.0.1:8080/x",
+                ],
+                &["https://discord.com/channels/1/2", "https://discord.com", "https://canary.discord.com:443/api/v10/users/1"],
+            ),
+            (ntfy_topic, &["backups-x7Qm2", "a_B"], &["my topic", "a.b", "žluť", ""]),
+        ] {
+            taken.iter().for_each(|text| assert_eq!(shape(text), Ok(()), "{text}"));
+            refused.iter().for_each(|text| assert!(shape(text).is_err(), "{text}"));
+        }
+        assert!(
+            is_of("https://x.webhook.office.com/webhookb2/1", "webhook.office.com")
+                && is_of("https://WEBHOOK.office.com", "webhook.office.com")
+        );
+        assert!(!is_of("https://evil-webhook.office.com.example.org/", "webhook.office.com"));
+    }
+}

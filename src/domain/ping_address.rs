@@ -1,0 +1,141 @@
+//! Addresses that ping: what of a text would let its reader ping a check, and the same text without it.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use super::ids::hyphenated_uuid;
+
+/// Stands in place of what would let a reader ping.
+const MASK: &str = "***";
+/// Minimum length of a ping key that is masked wherever it stands: a shorter one is masked in addresses alone, since it may be a word.
+const SHORTEST_KEY: usize = 16;
+
+/// Returns a text without the addresses of pings: `UUID@DOMAIN`, `KEY+SLUG@DOMAIN`, `/ping/UUID` and `/ping/KEY/SLUG`, and without the UUID
+/// of the check `own` and the ping keys `keys` of its project wherever they stand.
+pub fn masked<'t>(text: &'t str, own: Uuid, keys: &[&str]) -> Cow<'t, str> {
+    let mut masked = without_words(text, keys);
+    for key in keys.iter().filter(|key| key.len() >= SHORTEST_KEY && masked.contains(**key)).collect::<Vec<_>>() {
+        masked = Cow::Owned(masked.replace(*key, MASK));
+    }
+    match without_uuid(&masked, own) {
+        Some(masked) => Cow::Owned(masked),
+        None => masked,
+    }
+}
+
+/// Masks words of which keys and UUIDs are made.
+fn without_words<'t>(text: &'t str, keys: &[&str]) -> Cow<'t, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut start = 0;
+    while let Some(found) = text.get(start..).and_then(|rest| rest.find(is_of_key)) {
+        let begin = start + found;
+        let rest = text.get(begin..).unwrap_or_default();
+        let word = rest.get(..rest.find(|c| !is_of_key(c)).unwrap_or(rest.len())).unwrap_or_default();
+        let (before, after) = (text.get(..begin).unwrap_or_default(), rest.get(word.len()..).unwrap_or_default());
+        if lets_ping(before, word, after, keys) {
+            out.push_str(text.get(copied..begin).unwrap_or_default());
+            out.push_str(MASK);
+            copied = begin + word.len();
+        }
+        start = begin + word.len();
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// True if a word between these texts is the part of an address that makes it one of a ping.
+fn lets_ping(before: &str, word: &str, after: &str, keys: &[&str]) -> bool {
+    let (is_uuid, is_key) = (hyphenated_uuid(word).is_some(), keys.contains(&word));
+    let is_in_url = before.ends_with("/ping/");
+    let is_mailbox = || {
+        let slug = after.strip_prefix('+').map(|rest| rest.trim_start_matches(is_of_key));
+        slug.is_some_and(|rest| rest.starts_with('@'))
+    };
+    if is_uuid {
+        return is_in_url || after.starts_with('@');
+    }
+    (is_key && is_in_url) || ((is_key || word.len() >= SHORTEST_KEY) && is_mailbox())
+}
+
+/// Characters that keys, slugs and UUIDs are made of.
+fn is_of_key(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Masks a UUID in both of its spellings and either case; `None`: it does not stand there.
+fn without_uuid(text: &str, uuid: Uuid) -> Option<String> {
+    let (hyphenated, simple) = (uuid.hyphenated().to_string(), uuid.simple().to_string());
+    let mut masked = None::<String>;
+    for spelling in [hyphenated, simple] {
+        let text = masked.as_deref().unwrap_or(text);
+        // No character changes its length.
+        let lower = text.to_ascii_lowercase();
+        if !lower.contains(&spelling) {
+            continue;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut copied = 0;
+        for (at, _) in lower.match_indices(&spelling) {
+            out.push_str(text.get(copied..at).unwrap_or_default());
+            out.push_str(MASK);
+            copied = at + spelling.len();
+        }
+        out.push_str(text.get(copied..).unwrap_or_default());
+        masked = Some(out);
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UUID: &str = "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f";
+    const OTHER: &str = "00000000-0000-0000-0000-000000000001";
+    const KEY: &str = "z-CPuIu0ex210FaObYCzhL";
+
+    fn shown(text: &str) -> String {
+        masked(text, Uuid::try_parse(UUID).unwrap(), &[KEY, "home"]).into_owned()
+    }
+
+    #[test]
+    fn addresses_of_pings_are_masked_and_others_are_not() {
+        let upper = UUID.to_uppercase();
+        for (text, wanted) in [
+            (format!("To: {KEY}+by-key@hc.test"), "To: ***+by-key@hc.test"),
+            (format!("To: <{UUID}@hc.test>, {OTHER}@hc.test"), "To: <***@hc.test>, ***@hc.test"),
+            (format!("{upper}@hc.test {OTHER}"), "***@hc.test 00000000-0000-0000-0000-000000000001"),
+            (format!("+ curl -fsS https://hc.test/ping/{OTHER}/fail"), "+ curl -fsS https://hc.test/ping/***/fail"),
+            (format!("https://hc.test/ping/{KEY}/slug /ping/home/slug"), "https://hc.test/ping/***/slug /ping/***/slug"),
+            (format!("id={UUID}%40hc.test x{UUID}x {}", UUID.replace('-', "")), "id=***%40hc.test x***x ***"),
+            (format!("key {KEY} %2F{KEY}%2Bslug"), "key *** %2F***%2Bslug"),
+            // A short key is a word like any other, but in an address.
+            ("home sweet home+a@hc.test".to_owned(), "home sweet ***+a@hc.test"),
+            // The key of another project, or one that is no more.
+            ("abcdefghijklmnopqrstuv+nightly-backup@hc.test".to_owned(), "***+nightly-backup@hc.test"),
+            ("john+backup@example.org, root@host, a-b_c".to_owned(), "john+backup@example.org, root@host, a-b_c"),
+            (format!("žluť {OTHER}.log"), "žluť 00000000-0000-0000-0000-000000000001.log"),
+            (String::new(), ""),
+        ] {
+            assert_eq!(shown(&text), wanted);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_pings_is_left(before in ".{0,20}", after in ".{0,20}", upper: bool) {
+            let uuid = if upper { UUID.to_uppercase() } else { UUID.to_owned() };
+            let text = format!("{before}{uuid}{after} {KEY} {before}{KEY}+x@y{after}");
+            let left = shown(&text);
+            prop_assert!(!left.to_ascii_lowercase().contains(UUID), "{left}");
+            prop_assert!(!left.contains(KEY), "{left}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Pruning of the log of deliveries: by age, and by number so that each project keeps its share.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Slice;
+use crate::domain::alert::Delivery;
+use crate::domain::ids::{DeliveryNumber, ProjectId};
+use crate::domain::moment::Moment;
+use crate::engine::state::State;
+use crate::store::{Batch, StoreError};
+
+/// The log is looked at whenever this part of what it keeps has been appended.
+const PARTS: u64 = 50;
+
+/// How far the pruning is.
+#[derive(Default)]
+pub(super) struct DeliveryLog {
+    /// The log is to be looked at.
+    due: bool,
+    /// Deliveries that were appended since it was looked at.
+    appended: u64,
+    /// What is in the file; `None` until the log is first too long, and after a failure.
+    index: Option<Index>,
+}
+
+/// The deliveries in the file by project. Those of which nobody knows the project any more count as those of project 0.
+#[derive(Default)]
+struct Index {
+    projects: BTreeMap<ProjectId, BTreeSet<DeliveryNumber>>,
+    len: usize,
+}
+
+impl DeliveryLog {
+    /// Has the log looked at.
+    pub(super) fn request(&mut self) {
+        self.due = true;
+    }
+
+    /// True if the log is to be looked at.
+    pub(super) fn pending(&self) -> bool {
+        self.due
+    }
+
+    /// Takes note of deliveries that a batch appends to a log that keeps `most`.
+    pub(super) fn append(&mut self, deliveries: &[Delivery], state: &State, most: u64) {
+        self.appended += deliveries.len() as u64;
+        self.due |= self.appended >= most / PARTS;
+        if let Some(index) = &mut self.index {
+            deliveries.iter().for_each(|delivery| index.insert(delivery, state));
+        }
+    }
+
+    /// Removes a slice of the deliveries that were finished `before` a moment or that are too many; `false`: nothing was to be removed.
+    pub(super) fn slice(&mut self, slice: &Slice<'_>, before: Option<Moment>) -> Result<bool, StoreError> {
+        if !self.due {
+            return Ok(false);
+        }
+        let kept = slice.thresholds.deliveries;
+        // At least as many as were appended.
+        let most = slice.thresholds.slice.max(usize::try_from(self.appended).unwrap_or(usize::MAX));
+        let mut gone = slice.batch.deliveries_finished_before(before.unwrap_or(Moment::from_micros(i64::MIN)), most)?;
+        let surplus = usize::try_from(slice.batch.delivery_count()?.saturating_sub(kept)).unwrap_or(usize::MAX);
+        if let Some(index) = &mut self.index {
+            gone.iter().for_each(|number| index.remove(*number));
+        }
+        if surplus > gone.len() && gone.len() < most {
+            let mut index = match self.index.take() {
+                Some(index) => index,
+                None => Index::read(slice.batch, slice.state, &gone)?,
+            };
+            gone.extend(index.take_oldest(surplus.min(most) - gone.len(), slice.state));
+            self.index = Some(index);
+        }
+        slice.batch.remove_deliveries(&gone)?;
+        (self.due, self.appended) = (gone.len() >= most, 0);
+        Ok(!gone.is_empty())
+    }
+}
+
+/// The project of the channel of a delivery, or else of its check.
+fn project_of(delivery: &Delivery, state: &State) -> ProjectId {
+    let of_check = || state.check(delivery.check).map(|check| check.project);
+    state.channel(delivery.channel).map(|channel| channel.project).or_else(of_check).unwrap_or(ProjectId(0))
+}
+
+impl Index {
+    /// Reads the whole log, apart from what is about to be removed.
+    fn read(batch: &Batch, state: &State, gone: &[DeliveryNumber]) -> Result<Self, StoreError> {
+        let mut index = Self::default();
+        batch.each_delivery(|number, delivery| {
+            let project = delivery.map_or(ProjectId(0), |delivery| project_of(&delivery, state));
+            index.len += usize::from(index.projects.entry(project).or_default().insert(number));
+        })?;
+        gone.iter().for_each(|number| index.remove(*number));
+        Ok(index)
+    }
+
+    fn insert(&mut self, delivery: &Delivery, state: &State) {
+        let project = project_of(delivery, state);
+        self.len += usize::from(self.projects.entry(project).or_default().insert(delivery.number));
+    }
+
+    fn remove(&mut self, number: DeliveryNumber) {
+        // By age all projects lose their oldest.
+        let is_gone = self.projects.values_mut().any(|own| own.first() == Some(&number) && own.pop_first().is_some())
+            || self.projects.values_mut().any(|own| own.remove(&number));
+        self.len -= usize::from(is_gone);
+    }
+
+    /// Takes out `count` deliveries: each time the oldest of the project that has the most.
+    fn take_oldest(&mut self, count: usize, state: &State) -> Vec<DeliveryNumber> {
+        // Projects that were deleted share one share.
+        let deleted: Vec<_> = self.projects.keys().copied().filter(|id| *id != ProjectId(0) && state.project(*id).is_none()).collect();
+        for id in deleted {
+            let own = self.projects.remove(&id).unwrap_or_default();
+            self.projects.entry(ProjectId(0)).or_default().extend(own);
+        }
+        let mut by_len: BTreeSet<(usize, ProjectId)> = self.projects.iter().map(|(id, own)| (own.len(), *id)).collect();
+        let mut taken = Vec::with_capacity(count.min(self.len));
+        while taken.len() < count
+            && let Some((len, id)) = by_len.pop_last()
+            && let Some(oldest) = self.projects.get_mut(&id).and_then(BTreeSet::pop_first)
+        {
+            taken.push(oldest);
+            self.len -= 1;
+            by_len.insert((len - 1, id));
+        }
+        self.projects.retain(|_, own| !own.is_empty());
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Maintenance windows that are open: computed once for each window, and kept for as long as that stays so.
+
+use std::collections::HashMap;
+
+use super::{ProjectState, State};
+use crate::domain::ids::{ProjectId, WindowId};
+use crate::domain::moment::Moment;
+use crate::domain::text::Tags;
+use crate::domain::window::{Window, WindowPhase};
+
+/// Phases of the windows of a project, each with the time at which it was computed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WindowPhases {
+    phases: HashMap<WindowId, (Moment, WindowPhase)>,
+    /// Number of phases that were ever computed.
+    computed: u64,
+}
+
+impl WindowPhases {
+    /// Drops what is known of a window, which has changed or is gone.
+    pub(super) fn forget(&mut self, id: WindowId) {
+        self.phases.remove(&id);
+    }
+
+    /// Returns when a window closes, if it is open at `now`.
+    fn open_until(&mut self, window: &Window, now: Moment) -> Option<Moment> {
+        let is_valid = |(from, phase): &(Moment, WindowPhase)| *from <= now && phase.until.is_none_or(|until| now < until);
+        let known = self.phases.get(&window.id).copied().filter(is_valid);
+        let phase = known.map_or_else(
+            || {
+                let phase = window.phase(now);
+                self.computed += 1;
+                self.phases.insert(window.id, (now, phase));
+                phase
+            },
+            |(_, phase)| phase,
+        );
+        phase.until.filter(|_| phase.open)
+    }
+}
+
+impl State {
+    /// Returns when the last of the windows closes that are open at `now` for checks with these tags; `None` if none is open.
+    pub fn windows_open_until(&mut self, project: ProjectId, tags: &Tags, now: Moment) -> Option<Moment> {
+        let ProjectState { windows, phases, .. } = self.projects.get_mut(&project)?;
+        windows.values().filter(|window| window.is_about(tags)).filter_map(|window| phases.open_until(window, now)).max()
+    }
+
+    /// Returns how many phases of windows of a project were computed since the start.
+    #[cfg(test)]
+    pub(in crate::engine) fn computed_phases(&self, project: ProjectId) -> u64 {
+        self.project(project).map_or(0, |project_state| project_state.phases.computed)
+    }
+}

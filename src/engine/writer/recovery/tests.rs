@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+use super::super::super::command::{Command, NewProject};
+use super::*;
+use crate::clock::{Clock, ManualClock};
+use crate::domain::moment::Moment;
+use crate::domain::project::ProjectName;
+use crate::engine::Config;
+use crate::random::Random;
+use crate::store::{FILE_NAME, Medium};
+
+fn create(name: &str) -> Command {
+    Command::CreateProject(Box::new(NewProject {
+        uuid: uuid::Uuid::from_u128(name.len() as u128),
+        name: ProjectName::parse(name).unwrap(),
+        check_limit: None,
+        ping_log_limit: 10,
+        badge_key: name.into(),
+    }))
+}
+
+#[test]
+fn a_file_that_was_lost_while_the_database_had_failed_is_read_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(Moment::from_secs(1_800_000_000));
+    let medium = Medium::Directory(directory.path().into());
+    let config = Config { clock: Clock::Manual(clock.clone()), random: Random::seeded(1), ..Config::new(medium, 100) };
+    let (handle, mut writer) = Writer::open(config).unwrap();
+    // A batch fails: memory is ahead of the file, and says so.
+    let now = writer.stamp();
+    writer.memory.working.apply(create("ghost"), now).unwrap();
+    writer.recovery.batch_failed(1, &StoreError::Damaged { reason: "on purpose".into(), panicked: false });
+    writer.shared.writable.store(false, Ordering::Relaxed);
+    let (path, aside) = (directory.path().join(FILE_NAME), directory.path().join("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    clock.advance_secs(1);
+    writer.step(false).unwrap();
+    assert_eq!((writer.recovery.trouble, handle.is_writable()), (Trouble::Lost, false));
+    std::fs::rename(&aside, &path).unwrap();
+    for _ in 0..5 {
+        clock.set(handle.now().plus_secs(2));
+        writer.step(false).unwrap();
+    }
+    assert!(handle.is_writable(), "it recovers");
+    assert!(writer.memory.working.effects.is_empty() && writer.memory.working.state.projects().next().is_none(), "nothing of the batch");
+    let answer = handle.submit(create("one")).unwrap();
+    writer.step(false).unwrap();
+    assert!(matches!(answer.blocking_recv(), Ok(Ok(Ok(_)))));
+    assert_eq!(handle.with_state(|state| state.projects().count()), 1);
+    assert!(writer.recovery.pause() >= Duration::from_millis(1));
+}

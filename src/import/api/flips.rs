@@ -1,0 +1,188 @@
+//! Flips as the API of a Healthchecks shows them: of each status change only whether the check is up after it, pauses and resumes included.
+
+use serde_json::{Value as Json, json};
+
+use super::rows::Seen;
+
+/// A flip as it is listed.
+struct Listed {
+    at: Json,
+    secs: i64,
+    is_up: bool,
+}
+
+/// Returns the flips of the check of this number, oldest first, as rows of a dump. Fields that a database has not are `guessed`: whether
+/// the statuses are a guess.
+///
+/// An overdue answers with an array of flips between up and down alone. A Healthchecks wraps it in an object, and lists every change.
+///
+/// # Errors
+/// When the answer is no such list, or an entry has no time.
+pub(super) fn flips(answer: &Json, check: &Json, owner: u64, seen: &mut Seen) -> Result<Vec<Json>, String> {
+    let (list, has_all) = match answer.get("flips") {
+        Some(list) => (list, true),
+        None => (answer, false),
+    };
+    let list = list.as_array().ok_or("the server shows no list of flips")?;
+    let mut listed = Vec::with_capacity(list.len());
+    for flip in list.iter().rev() {
+        let at = flip.get("timestamp").cloned().unwrap_or_default();
+        let secs = seen.note(&at)?.secs();
+        let is_up = match flip.get("up").and_then(Json::as_u64) {
+            Some(1) => true,
+            Some(0) => false,
+            _ => return Err("a flip goes neither up nor down".into()),
+        };
+        listed.push(Listed { at, secs, is_up });
+    }
+    let statuses = if has_all { statuses(&listed, check, seen) } else { listed.iter().map(|flip| plain(flip.is_up)).collect() };
+    let mut before = None;
+    let mut rows = Vec::with_capacity(listed.len());
+    for (flip, (status, guessed)) in listed.into_iter().zip(statuses) {
+        let first = match (flip.is_up, has_all) {
+            (false, _) => "up",
+            (true, true) => "new",
+            (true, false) => "down",
+        };
+        let old = before.replace(status).unwrap_or(first);
+        let reason = if status == "down" && seen.failures.contains(&flip.secs) { "fail" } else { "" };
+        // People were notified there, if anybody was to be.
+        rows.push(json!({
+            "owner": owner, "created": flip.at, "processed": flip.at, "old_status": old, "new_status": status, "reason": reason,
+            "guessed": guessed,
+        }));
+    }
+    seen.status = before;
+    Ok(rows)
+}
+
+fn plain(is_up: bool) -> (&'static str, bool) {
+    (if is_up { "up" } else { "down" }, false)
+}
+
+/// Returns the status after each flip, and whether it is a guess. Down, paused and new look the same: a check cannot go from down to down,
+/// so several in a row are pauses and resumes but for one whose cause is in the log.
+fn statuses(listed: &[Listed], check: &Json, seen: &Seen) -> Vec<(&'static str, bool)> {
+    let number = |name: &str| check.get(name).and_then(Json::as_i64);
+    let (timeout, grace) = (number("timeout"), number("grace"));
+    let before = |secs: i64, length: Option<i64>| length.and_then(|length| secs.checked_sub(length));
+    let is_overdue = |secs: i64| {
+        let allowed = timeout.zip(grace).and_then(|(timeout, grace)| timeout.checked_add(grace));
+        before(secs, allowed).is_some_and(|end| seen.ends.contains(&end))
+            || before(secs, grace).is_some_and(|start| seen.starts.contains(&start))
+    };
+    let is_down = |flip: &Listed| seen.failures.contains(&flip.secs) || is_overdue(flip.secs);
+    let last = check.get("status").and_then(Json::as_str);
+    let mut statuses = Vec::with_capacity(listed.len());
+    for run in listed.chunk_by(|one, next| one.is_up == next.is_up) {
+        let is_last = statuses.len() + run.len() == listed.len();
+        // What is known of each flip of the run.
+        let mut known: Vec<Option<&'static str>> = run
+            .iter()
+            .map(|flip| match flip.is_up {
+                true => Some("up"),
+                false => is_down(flip).then_some("down"),
+            })
+            .collect();
+        if let ([.., end], false, true) = (&mut *known, run.first().is_some_and(|flip| flip.is_up), is_last) {
+            // Releases before 2022 log no flip of a pause.
+            *end = end.or(match last {
+                Some("paused") => Some("paused"),
+                Some("new") => Some("new"),
+                Some("down") => Some("down"),
+                _ => None,
+            });
+        }
+        if let [.., before, Some("new")] = &mut *known {
+            // Only what was paused becomes new.
+            *before = Some("paused");
+        }
+        let mut before = "up";
+        for (place, own) in known.iter().enumerate() {
+            let next = known.get(place + 1).copied();
+            let status = match (own, before, next) {
+                (Some(status), ..) => status,
+                // The only one of its kind between two times up is a downtime.
+                (None, "up", None | Some(Some("paused"))) => "down",
+                (None, "paused", next) if next != Some(Some("new")) => "new",
+                (None, ..) => "paused",
+            };
+            statuses.push((status, own.is_none() && status != "down"));
+            before = status;
+        }
+    }
+    statuses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Statuses of flips that are a minute apart, from a check that is due a minute after each ping.
+    fn read(ups: &[u8], status: &str, failures: &[i64]) -> Vec<String> {
+        let at = |place: usize| format!("2026-11-01T00:{place:02}:00+00:00");
+        let list: Vec<_> = ups.iter().enumerate().map(|(place, up)| json!({ "timestamp": at(place), "up": up })).rev().collect();
+        let mut seen = Seen::default();
+        let start = seen.note(&at(0).into()).unwrap().secs();
+        seen.failures.extend(failures.iter().map(|minute| start + minute * 60));
+        let check = json!({ "status": status, "timeout": 86_400, "grace": 3_600 });
+        let rows = flips(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
+        let word = |row: &Json, name: &str| row[name].as_str().unwrap().to_owned();
+        let rows = rows.iter().map(|row| {
+            let guess = if row["guessed"] == true { "?" } else { "" };
+            format!("{}-{}{guess}{}", word(row, "old_status"), word(row, "new_status"), if row["reason"] == "fail" { "!" } else { "" })
+        });
+        rows.collect()
+    }
+
+    /// States of flips, the status of the check, the flips at which a failure was logged, and the flips that are made of them.
+    type Case = (&'static [u8], &'static str, &'static [i64], &'static [&'static str]);
+
+    #[test]
+    fn pauses_are_no_downtimes() {
+        let cases: [Case; 10] = [
+            (&[1, 0, 1], "up", &[], &["new-up", "up-down", "down-up"]),
+            (&[1, 0, 0, 1], "up", &[], &["new-up", "up-paused?", "paused-new?", "new-up"]),
+            (&[1, 0, 0, 1], "up", &[1], &["new-up", "up-down!", "down-paused?", "paused-up"]),
+            (&[1, 0, 0, 1], "grace", &[2], &["new-up", "up-paused?", "paused-down!", "down-up"]),
+            (&[1, 0], "paused", &[], &["new-up", "up-paused"]),
+            (&[1, 0, 0], "paused", &[], &["new-up", "up-down", "down-paused"]),
+            (&[1, 0, 0], "new", &[], &["new-up", "up-paused", "paused-new"]),
+            (&[1, 0, 0, 0, 1], "up", &[3], &["new-up", "up-paused?", "paused-new?", "new-down!", "down-up"]),
+            (&[1, 0, 0], "down", &[], &["new-up", "up-paused?", "paused-down"]),
+            (&[0, 1], "up", &[0], &["up-down!", "down-up"]),
+        ];
+        for (ups, status, failures, wanted) in cases {
+            assert_eq!(read(ups, status, failures), wanted, "{ups:?} {status}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_passed_is_a_downtime() {
+        let (mut seen, check) = (Seen::default(), json!({ "status": "up", "timeout": 60, "grace": 60 }));
+        let first = seen.note(&"2026-11-01T00:00:30+00:00".into()).unwrap().secs();
+        seen.ends.insert(first);
+        let times = ["00:09:00", "00:08:00", "00:02:30", "00:00:30"];
+        let list: Vec<_> =
+            times.iter().zip([1, 0, 0, 1]).map(|(time, up)| json!({ "timestamp": format!("2026-11-01T{time}+00:00"), "up": up })).collect();
+        let rows = flips(&json!({ "flips": list }), &check, 1, &mut seen).unwrap();
+        let words: Vec<_> = rows.iter().map(|row| row["new_status"].as_str().unwrap()).collect();
+        assert_eq!(words, ["up", "down", "paused", "up"]);
+    }
+
+    #[test]
+    fn an_array_holds_what_it_says() {
+        let list = json!([{ "timestamp": "2026-11-01T00:01:00+00:00", "up": 0 }, { "timestamp": "2026-11-01T00:00:00+00:00", "up": 1 }]);
+        let mut seen = Seen::default();
+        let rows = flips(&list, &json!({ "status": "paused" }), 1, &mut seen).unwrap();
+        assert_eq!((&rows[0]["old_status"], &rows[1]["new_status"], seen.status), (&json!("down"), &json!("down"), Some("down")));
+        for (answer, part) in [
+            (json!({ "flips": 1 }), "no list"),
+            (json!({}), "no list"),
+            (json!([{ "timestamp": "2026-11-01T00:00:00+00:00", "up": 2 }]), "neither"),
+            (json!({ "flips": [{ "up": 1 }] }), "no time"),
+        ] {
+            assert!(flips(&answer, &json!({}), 1, &mut Seen::default()).unwrap_err().contains(part));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The order of imported flips: that in which they were logged, whatever times they have.
+//!
+//! A Healthchecks dates the end of an overrun run at its deadline, which may lie before flips that it logged earlier. Sorted by time a
+//! downtime between them would be lost.
+
+use crate::domain::ids::CheckId;
+use crate::domain::imported::ImportedFlip;
+use crate::domain::moment::Moment;
+
+/// Puts flips in the order of their checks and numbers, and moves times so that none of a check is earlier than the one before it. A time in
+/// the future becomes that of the next flip, or `now`.
+pub fn sort(flips: &mut [(CheckId, i64, ImportedFlip)], now: Moment) {
+    flips.sort_unstable_by_key(|(check, number, _)| (*check, *number));
+    for of_check in flips.chunk_by_mut(|(one, ..), (next, ..)| one == next) {
+        let mut next = now;
+        for (.., flip) in of_check.iter_mut().rev() {
+            let at = &mut flip.flip.at;
+            if *at > now {
+                *at = next;
+            }
+            next = *at;
+        }
+        let mut before = None;
+        for (.., flip) in of_check {
+            let at = before.map_or(flip.flip.at, |before| flip.flip.at.max(before));
+            flip.flip.at = at;
+            before = Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::flip::{Cause, Flip};
+    use crate::domain::status::Status;
+
+    #[test]
+    fn no_downtime_is_lost_and_no_time_runs_backwards() {
+        let flip = |check: u64, number, secs, to| {
+            let (at, cause) = (Moment::from_secs(secs), Cause::Unknown);
+            let flip = Flip { at, from: Status::New, to, cause };
+            (CheckId(check), number, ImportedFlip { check: Uuid::nil(), flip })
+        };
+        let (up, down) = (Status::Up, Status::Down);
+        let mut flips = [
+            flip(2, 1, 5, up),
+            // The second downtime is dated before the success that it came after.
+            flip(1, 13, 10, down),
+            flip(1, 14, 40, up),
+            flip(1, 12, 30, up),
+            flip(1, 11, 5, down),
+            flip(3, 1, 900, down),
+            flip(3, 2, 50, up),
+            flip(3, 3, 900, down),
+        ];
+        sort(&mut flips, Moment::from_secs(100));
+        let read: Vec<_> = flips.iter().map(|(check, number, flip)| (check.0, *number, flip.flip.at.secs(), flip.flip.to)).collect();
+        assert_eq!(
+            read,
+            [
+                (1, 11, 5, down),
+                (1, 12, 30, up),
+                (1, 13, 30, down),
+                (1, 14, 40, up),
+                (2, 1, 5, up),
+                (3, 1, 50, down),
+                (3, 2, 50, up),
+                (3, 3, 100, down)
+            ]
+        );
+    }
+}

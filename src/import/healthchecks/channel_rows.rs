@@ -1,0 +1,113 @@
+//! What the report says of channels: which come incomplete or converted, which stay behind, which reach this machine or run commands.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use crate::domain::channel::ChannelSettings;
+use crate::domain::imported::{Imported, ImportedChannel, ImportedProject, ImportedSettings};
+use crate::import::report::{ChannelRow, IncompleteRow, LocalRow, Remarks};
+use crate::outbound::Guard;
+
+/// Channels that the report names.
+#[derive(Default)]
+pub(super) struct ChannelRows {
+    incomplete: Vec<IncompleteRow>,
+    converted: Vec<ChannelRow>,
+    local: Vec<LocalRow>,
+    shell: Vec<ChannelRow>,
+    /// By their numbers in the source.
+    dropped: HashMap<i64, ChannelRow>,
+}
+
+impl ChannelRows {
+    /// Takes a channel that comes, with what was changed of it.
+    pub(super) fn come(&mut self, project: &ImportedProject, channel: &ImportedChannel, changes: Vec<String>) {
+        let kind = match &channel.settings {
+            ImportedSettings::Whole(settings) => settings.kind(),
+            ImportedSettings::Incomplete { kind, .. } => *kind,
+        };
+        let row = |remarks| ChannelRow::new(project, channel.uuid, channel.name.as_str(), kind.name, remarks);
+        if let ImportedSettings::Incomplete { lacks, .. } = &channel.settings {
+            let reason = channel.health.disabled.as_ref().map(|(_, reason)| reason.to_string());
+            self.incomplete.push(IncompleteRow { channel: row(reason.into_iter().collect()), lacks: lacks.to_vec() });
+        }
+        if !changes.is_empty() {
+            self.converted.push(row(changes));
+        }
+        if kind.name == "shell" {
+            self.shell.push(row(Vec::new()));
+        }
+        if !channel.operator {
+            let addresses = local(&channel.settings);
+            if !addresses.is_empty() {
+                self.local.push(LocalRow { channel: row(Vec::new()), addresses });
+            }
+        }
+    }
+
+    /// Takes a channel that stays behind.
+    pub(super) fn stay(&mut self, number: i64, row: ChannelRow) {
+        self.dropped.insert(number, row);
+    }
+
+    /// Notes a check that has channels of these numbers.
+    pub(super) fn missed_by<'a>(&mut self, numbers: impl Iterator<Item = &'a i64>, called: impl Fn() -> String) {
+        for number in numbers {
+            if let Some(row) = self.dropped.get_mut(number) {
+                row.checks.push(called());
+            }
+        }
+    }
+
+    /// Adds the checks of each channel, and hands all of them over to the report.
+    pub(super) fn end(self, imported: &Imported, remarks: &mut Remarks) {
+        let Self { mut incomplete, mut converted, mut local, mut shell, dropped } = self;
+        let rows = incomplete.iter_mut().map(|row| &mut row.channel).chain(local.iter_mut().map(|row| &mut row.channel));
+        let mut rows: HashMap<Uuid, Vec<&mut ChannelRow>> =
+            rows.chain(&mut converted).chain(&mut shell).fold(HashMap::new(), |mut all, row| {
+                all.entry(row.uuid).or_default().push(row);
+                all
+            });
+        if !rows.is_empty() {
+            for check in imported.projects.iter().flat_map(|project| &project.checks) {
+                for channel in &check.channels {
+                    for row in rows.get_mut(channel).into_iter().flatten() {
+                        row.checks.push(check.settings.called(check.uuid));
+                    }
+                }
+            }
+        }
+        let mut dropped: Vec<_> = dropped.into_iter().collect();
+        dropped.sort_by_key(|(number, _)| *number);
+        remarks.dropped_channels = dropped.into_iter().map(|(_, row)| row).collect();
+        (remarks.incomplete, remarks.converted, remarks.local, remarks.shell) = (incomplete, converted, local, shell);
+    }
+}
+
+/// Returns the addresses in URLs of a channel that it reaches only if the server allows them.
+fn local(settings: &ImportedSettings) -> Vec<IpAddr> {
+    let settings = match settings {
+        ImportedSettings::Whole(settings) => settings.clone(),
+        ImportedSettings::Incomplete { kind, given, .. } => match ChannelSettings::stored(kind, given.pairs()) {
+            Ok(settings) => settings,
+            Err(_) => return Vec::new(),
+        },
+    };
+    let mut addresses: Vec<_> = settings.urls().filter_map(address).filter(|address| Guard::needs_allowance(*address)).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+/// Returns the address that the host of a URL is.
+fn address(url: &str) -> Option<IpAddr> {
+    let authority = url.split_once("://")?.1.split(['/', '?']).next()?;
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next()?,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    let is_localhost = host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
+    if is_localhost { Some(IpAddr::from([127, 0, 0, 1])) } else { host.parse().ok() }
+}

@@ -1,0 +1,176 @@
+//! Writes URLs and mail addresses of another server as they are written here, where nothing is lost by it.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use percent_encoding::percent_decode_str;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// A URL, or another value, as it is written here.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Converted {
+    pub(super) value: String,
+    /// The header `Authorization` that stands for a user name in the URL.
+    pub(super) authorization: Option<String>,
+    /// What was changed: parts of a sentence.
+    pub(super) changes: Vec<&'static str>,
+}
+
+/// Converts a URL. What is no URL stays as it is.
+pub(super) fn url(text: &str) -> Converted {
+    let mut converted = Converted { value: text.into(), ..Converted::default() };
+    let Some((scheme, rest)) = text.split_once("://") else { return converted };
+    let rest = match rest.split_once('#') {
+        Some((sent, _)) => {
+            converted.changes.push("the fragment is cut off: it was never sent");
+            sent
+        }
+        None => rest,
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = match authority.rsplit_once('@') {
+        Some((user, host)) => {
+            let user: Vec<u8> = percent_decode_str(user).collect();
+            converted.authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(user)));
+            converted.changes.push("user name and password are a header now");
+            host
+        }
+        None => authority,
+    };
+    let host = if host.is_ascii() {
+        host.to_owned()
+    } else {
+        converted.changes.push("the host is written in ASCII");
+        ascii_host(host)
+    };
+    let path = encoded(path);
+    if path != rest[end..] {
+        converted.changes.push("characters that no URL has are percent-encoded");
+    }
+    converted.value = format!("{scheme}://{host}{path}");
+    converted
+}
+
+/// Converts mail addresses between commas.
+pub(super) fn mail(text: &str) -> Converted {
+    if text.is_ascii() {
+        return Converted { value: text.into(), ..Converted::default() };
+    }
+    let parts = text.split(',').map(|address| match address.rsplit_once('@') {
+        Some((local, host)) => format!("{local}@{}", ascii_host(host)),
+        None => address.to_owned(),
+    });
+    Converted { value: parts.collect::<Vec<_>>().join(","), authorization: None, changes: vec!["the host is written in ASCII"] }
+}
+
+/// Percent-encodes what a URL does not hold as it is.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// A host name with each label in ASCII (RFC 5891), and what follows it.
+fn ascii_host(host: &str) -> String {
+    let label = |label: &str| {
+        if label.is_ascii() {
+            return label.to_owned();
+        }
+        let normal: String = label.to_lowercase().nfkc().collect();
+        punycode(&normal).map_or_else(|| label.to_owned(), |ascii| format!("xn--{ascii}"))
+    };
+    host.split('.').map(label).collect::<Vec<_>>().join(".")
+}
+
+/// Encodes a label (RFC 3492, section 6.3); `None`: it is too long.
+fn punycode(label: &str) -> Option<String> {
+    const BASE: u32 = 36;
+    let digit = |value: u32| char::from_digit(if value < 26 { value + 10 } else { value - 26 }, BASE);
+    let mut output: String = label.chars().filter(char::is_ascii).collect();
+    let basic = u32::try_from(output.len()).ok()?;
+    if basic > 0 {
+        output.push('-');
+    }
+    let (mut code, mut delta, mut bias, mut handled) = (128_u32, 0_u32, 72_u32, basic);
+    let count = u32::try_from(label.chars().count()).ok()?;
+    while handled < count {
+        let next = label.chars().map(u32::from).filter(|own| *own >= code).min()?;
+        delta = delta.checked_add((next - code).checked_mul(handled + 1)?)?;
+        code = next;
+        for own in label.chars().map(u32::from) {
+            if own < code {
+                delta = delta.checked_add(1)?;
+            }
+            if own != code {
+                continue;
+            }
+            let (mut rest, mut place) = (delta, BASE);
+            loop {
+                let threshold = place.saturating_sub(bias).clamp(1, 26);
+                if rest < threshold {
+                    break;
+                }
+                output.push(digit(threshold + (rest - threshold) % (BASE - threshold))?);
+                rest = (rest - threshold) / (BASE - threshold);
+                place += BASE;
+            }
+            output.push(digit(rest)?);
+            // RFC 3492, section 6.1.
+            let mut scaled = if handled == basic { delta / 700 } else { delta / 2 };
+            scaled += scaled / (handled + 1);
+            let mut steps = 0;
+            while scaled > 455 {
+                scaled /= BASE - 1;
+                steps += BASE;
+            }
+            bias = steps + BASE * scaled / (scaled + 38);
+            (delta, handled) = (0, handled + 1);
+        }
+        delta = delta.checked_add(1)?;
+        code = code.checked_add(1)?;
+    }
+    Some(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_encoded_as_the_standard_has_it() {
+        // RFC 3492, section 7.1, and names that exist.
+        for (label, ascii) in [
+            ("bücher", "bcher-kva"),
+            ("münchen", "mnchen-3ya"),
+            ("rīga", "rga-uta"),
+            ("他们为什么不说中文", "ihqwcrb4cv8a8dqg056pqjye"),
+            ("почемужеонинеговорятпорусски", "b1abfaaepdrnnbgefbadotcwatmq2g4l"),
+            ("3年b組金八先生", "3b-ww4c5e180e575a65lsy2b"),
+        ] {
+            assert_eq!(punycode(label).as_deref(), Some(ascii), "{label}");
+        }
+    }
+
+    #[test]
+    fn urls_and_addresses_are_written_as_they_are_here() {
+        for (text, value, authorization, changes) in [
+            ("https://a.example/x?y=$NAME", "https://a.example/x?y=$NAME", None, 0),
+            ("https://user:p%40w@a.example/x", "https://a.example/x", Some("Basic dXNlcjpwQHc="), 1),
+            ("https://a.example/x#top", "https://a.example/x", None, 1),
+            ("https://Bücher.example:8443/ä b", "https://xn--bcher-kva.example:8443/%C3%A4%20b", None, 2),
+            ("nothing", "nothing", None, 0),
+        ] {
+            let converted = url(text);
+            assert_eq!((converted.value.as_str(), converted.authorization.as_deref()), (value, authorization), "{text}");
+            assert_eq!(converted.changes.len(), changes, "{text}");
+        }
+        assert_eq!(mail("ops@bücher.example,a@b.example").value, "ops@xn--bcher-kva.example,a@b.example");
+        assert!(mail("ops@b.example").changes.is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+//! The status of a channel, and the reason why no alert of a check reaches anybody: lists, pages and the API show the same.
+
+use crate::domain::alert::{DeliveryProof, Event};
+use crate::domain::channel::{Class, Transports};
+use crate::domain::check::Check;
+use crate::domain::moment::Moment;
+use crate::domain::project::Channel;
+use crate::engine::Unnotified;
+use crate::engine::state::State;
+
+/// The status of a channel, worst first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChannelStatus {
+    /// Nothing is sent to it since then, for this reason.
+    Disabled(Moment, Box<str>),
+    /// Nothing can be delivered, for this reason.
+    CannotDeliver(String),
+    /// Nothing has been delivered since then, for this reason.
+    Failing(Moment, Box<str>),
+    /// The last test failed for this reason, and nothing has arrived since.
+    TestFailed(Box<str>),
+    /// Nothing has been sent with its present settings.
+    Untested,
+    /// Messages arrive.
+    Ok,
+}
+
+impl ChannelStatus {
+    /// The status of a channel at a server with these transports; `None`: they are not known.
+    pub fn of(state: &State, channel: &Channel, transports: Option<Transports>) -> Self {
+        if let Some((since, reason)) = &channel.health.disabled {
+            return Self::Disabled(*since, reason.clone());
+        }
+        if channel.settings.kind().class == Class::Group {
+            return Self::of_group(state, channel, transports);
+        }
+        if let Some(obstacle) = channel.settings.obstacle(transports) {
+            return Self::CannotDeliver(obstacle);
+        }
+        match (&channel.health.failing, &channel.health.proof) {
+            (Some((since, reason)), _) => Self::Failing(*since, reason.clone()),
+            (None, DeliveryProof::TestFailed(reason)) => Self::TestFailed(reason.clone()),
+            (None, DeliveryProof::None) => Self::Untested,
+            (None, DeliveryProof::Arrived) => Self::Ok,
+        }
+    }
+
+    /// The status of the best member, since one that works notifies somebody.
+    fn of_group(state: &State, group: &Channel, transports: Option<Transports>) -> Self {
+        let members = state.members_of(group).filter(|member| member.settings.kind().class != Class::Group);
+        let best = members.map(|member| Self::of(state, member, transports)).max_by_key(Self::rank);
+        match best {
+            None => Self::CannotDeliver(NO_MEMBER.into()),
+            Some(Self::Disabled(_, reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
+            Some(Self::CannotDeliver(reason)) => Self::CannotDeliver(format!("none of its channels can deliver: {reason}")),
+            Some(best) => best,
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Disabled(..) => 0,
+            Self::CannotDeliver(_) => 1,
+            Self::Failing(..) => 2,
+            Self::TestFailed(_) => 3,
+            Self::Untested => 4,
+            Self::Ok => 5,
+        }
+    }
+
+    /// True if messages are sent, whether they arrive or not.
+    pub fn is_sent_to(&self) -> bool {
+        !matches!(self, Self::Disabled(..) | Self::CannotDeliver(_))
+    }
+
+    /// The word for it in answers.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Disabled(..) => "disabled",
+            Self::CannotDeliver(_) => "cannot deliver",
+            Self::Failing(..) => "failing",
+            Self::TestFailed(_) => "test failed",
+            Self::Untested => "untested",
+            Self::Ok => "ok",
+        }
+    }
+
+    /// The reason, and the time since when it holds, as far as there are some.
+    pub fn reason(&self) -> (Option<Moment>, Option<&str>) {
+        match self {
+            Self::Disabled(since, reason) | Self::Failing(since, reason) => (Some(*since), Some(reason)),
+            Self::CannotDeliver(reason) => (None, Some(reason)),
+            Self::TestFailed(reason) => (None, Some(reason)),
+            Self::Untested | Self::Ok => (None, None),
+        }
+    }
+}
+
+/// The reason for a group without channels.
+const NO_MEMBER: &str = "it has no channel";
+
+/// The reason why no alert about a downtime of a check would reach anybody; `None`: a channel is sent to.
+pub fn unnotified(state: &State, check: &Check, transports: Option<Transports>) -> Option<&'static str> {
+    if let Some(unnotified) = state.unnotified(check) {
+        return Some(unnotified.text());
+    }
+    let is_sent_to = |channel: &Channel| ChannelStatus::of(state, channel, transports).is_sent_to();
+    let can_deliver = state.audience(check, Event::Down).values().any(|channel| is_sent_to(channel));
+    (!can_deliver).then_some(Unnotified::CANNOT_DELIVER)
+}

@@ -1,0 +1,99 @@
+//! What is said of messages that come late, and what keeps them back.
+
+use super::*;
+
+/// Has a message sent, and answered; the delay that its only item tells.
+fn sent(world: &mut World) -> Option<Delay> {
+    let (jobs, _) = world.step();
+    let delay = jobs[0].items[0].delay;
+    world.done(&jobs[0], JobOutcome::Delivered);
+    delay
+}
+
+#[test]
+fn a_message_says_what_held_it_back() {
+    let quiet = |world: &mut World| {
+        world.rules.quiet_until = Some(world.now.wall.plus_secs(300));
+        world.step();
+        world.pass(300_000);
+        world.rules.quiet_until = None;
+    };
+    let unreachable = |world: &mut World| {
+        let (jobs, _) = world.step();
+        world.done(&jobs[0], LATER);
+        world.pass(120_000);
+    };
+    let day_limit = |world: &mut World| {
+        world.rules.most_a_day = Some(0);
+        world.step();
+        world.pass(90_000_000);
+        world.rules.most_a_day = None;
+    };
+    let nothing = |world: &mut World| world.pass(120_000);
+    type Held<'a> = (&'a dyn Fn(&mut World), Option<Delay>);
+    let all: [Held<'_>; 4] =
+        [(&quiet, Some(Delay::Quiet)), (&unreachable, Some(Delay::Unreachable)), (&day_limit, Some(Delay::DayLimit)), (&nothing, None)];
+    for (hold, delay) in all {
+        for end in [None, Some(Event::Up)] {
+            let mut world = World::new(PEOPLE);
+            world.queue(1, Event::Down);
+            hold(&mut world);
+            end.into_iter().for_each(|event| _ = world.queue(1, event));
+            assert_eq!(sent(&mut world), delay, "{end:?}");
+            // What comes later is not late.
+            world.pass(1_000);
+            world.queue(2, Event::Down);
+            assert_eq!(sent(&mut world), None);
+        }
+    }
+}
+
+#[test]
+fn a_check_of_which_people_heard_enough_says_so() {
+    let mut world = World::new(PEOPLE);
+    for _ in 0..6 {
+        world.queue(1, Event::Down);
+        assert_eq!(sent(&mut world), None);
+    }
+    world.queue(1, Event::Down);
+    assert!(world.step().0.is_empty());
+    world.queue(1, Event::Up);
+    world.pass(3_600_000);
+    assert_eq!(sent(&mut world), Some(Delay::Calm));
+}
+
+#[test]
+fn digests_count_as_messages_about_their_checks() {
+    let mut world = World::new(PEOPLE);
+    let mut messages = 0;
+    for round in 0..120 {
+        (1..=6).for_each(|check| _ = world.queue(check, if round % 2 == 0 { Event::Down } else { Event::Up }));
+        for _ in 0..30 {
+            world.pass(1_000);
+            let (jobs, _) = world.step();
+            messages += jobs.len();
+            jobs.iter().for_each(|job| world.done(job, JobOutcome::Delivered));
+        }
+    }
+    assert!((6..=12).contains(&messages), "{messages} in an hour");
+}
+
+#[test]
+fn a_channel_that_may_send_no_more_today_says_so_once() {
+    let mut world = World::new(Rules { most_a_day: Some(0), ..PEOPLE });
+    world.queue(1, Event::Down);
+    let mut said = 0;
+    for _ in 0..3 {
+        let Step { jobs, reports, .. } = world.plan.step(&world.state, |_| world.rules.clone(), world.now);
+        assert!(jobs.is_empty());
+        for report in reports {
+            assert_eq!(report.sent, SendOutcome::Later { reason: USED_UP.into(), doubtful: false });
+            said += 1;
+            let mut channel = Channel::clone(world.state.channel(CHANNEL).unwrap());
+            channel.health.failing = Some((world.now.wall, USED_UP.into()));
+            world.state.apply(&Change::Channel(Arc::new(channel)));
+        }
+        world.pass(60_000);
+    }
+    assert_eq!(said, 1);
+}

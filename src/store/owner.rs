@@ -1,0 +1,153 @@
+//! The owner of a data directory. What root does in the directory of another user is done with the ids of that user: a link that the user
+//! has laid there leads nowhere that the user cannot go anyway.
+
+use std::fs;
+use std::io;
+use std::marker::PhantomData;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::process::{Gid, Uid, geteuid};
+
+use super::access;
+
+/// Group of users that are in no list and whose directory belongs to the group of root.
+const NO_GROUP: u32 = 65534;
+
+/// The user that a data directory belongs to, if root has to act as that user in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForeignOwner {
+    /// Its user id, which is not that of root.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl ForeignOwner {
+    /// Returns the owner of a directory if this process is root's and the directory, or the link to it, is not. `None` for a directory that
+    /// is not there yet.
+    pub fn of(directory: &Path) -> Option<Self> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        let found = [fs::symlink_metadata(directory).ok()?, fs::metadata(directory).ok()?];
+        let found = found.iter().find(|found| found.uid() != 0)?;
+        Some(Self { uid: found.uid(), gid: Self::group(found.uid(), found.gid()) })
+    }
+
+    /// The primary group of a user; else the group of the directory, unless that is root's.
+    fn group(uid: u32, of_directory: u32) -> u32 {
+        let group = access::primary_group(uid).unwrap_or(of_directory);
+        if group == 0 { NO_GROUP } else { group }
+    }
+}
+
+/// The effective ids of the owner of a data directory, in place of root's. This thread has them until this is dropped, and threads that are
+/// started meanwhile keep them. It is empty, and changes nothing, unless [`ForeignOwner::of`] finds an owner.
+#[must_use]
+pub struct AssumedOwner {
+    /// The group and the groups of root, which are taken back.
+    given_up: Option<(Gid, Vec<Gid>)>,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl AssumedOwner {
+    /// Takes the ids of the owner of this directory.
+    ///
+    /// # Errors
+    /// When the system refuses that, as it does in a container without the capabilities for it.
+    pub fn take(directory: &Path) -> io::Result<Self> {
+        let mut assumed = Self { given_up: None, _thread: PhantomData };
+        let Some(owner) = ForeignOwner::of(directory) else { return Ok(assumed) };
+        assumed.given_up = Some((rustix::process::getegid(), rustix::process::getgroups()?));
+        // What was changed before an error is taken back by the drop.
+        let gid = Gid::from_raw(owner.gid);
+        let taken = set_ids(Uid::from_raw(owner.uid), gid, &[gid]);
+        taken.map_err(|error| refused(owner, directory, &error))?;
+        Ok(assumed)
+    }
+}
+
+impl Drop for AssumedOwner {
+    fn drop(&mut self) {
+        let Some((gid, groups)) = self.given_up.take() else { return };
+        if let Err(error) = take_back(gid, &groups) {
+            tracing::error!("the rights of root cannot be taken back: {error}");
+        }
+    }
+}
+
+/// Explains why root cannot act as the owner.
+pub fn refused(owner: ForeignOwner, directory: &Path, error: &io::Error) -> io::Error {
+    let (user, directory) = (access::user(owner.uid), directory.display());
+    io::Error::new(error.kind(), format!("{directory} belongs to {user}, and root cannot act as that user ({error}): run it as {user}"))
+}
+
+#[cfg(target_os = "linux")]
+fn set_ids(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    // The last of them takes away the right to do the others.
+    set_thread_groups(groups)?;
+    set_thread_res_gid(None, gid, None)?;
+    Ok(set_thread_res_uid(None, uid, None)?)
+}
+
+#[cfg(target_os = "linux")]
+fn take_back(gid: Gid, groups: &[Gid]) -> io::Result<()> {
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    set_thread_res_uid(None, Uid::ROOT, None)?;
+    set_thread_res_gid(None, gid, None)?;
+    Ok(set_thread_groups(groups)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_ids(_: Uid, _: Gid, _: &[Gid]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn take_back(_: Gid, _: &[Gid]) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    use super::*;
+
+    #[test]
+    fn root_acts_as_the_owner_and_is_root_again() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: this takes root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let data = directory.path().join("data");
+        assert_eq!(ForeignOwner::of(&data), None);
+        fs::create_dir(&data).unwrap();
+        assert_eq!(ForeignOwner::of(&data), None);
+        chown(&data, Some(65534), Some(0)).unwrap();
+        // Other tests run in other threads, which keep their ids.
+        let (link, secret) = (directory.path().join("link"), directory.path().join("secret"));
+        std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+        assert_eq!(ForeignOwner::of(&link), None);
+        std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+        assert_eq!(ForeignOwner::of(&link).map(|owner| owner.uid), Some(65534));
+        fs::write(&secret, b"of root").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        let before = rustix::process::getgroups().unwrap();
+        let assumed = AssumedOwner::take(&data).unwrap();
+        assert!(fs::read(&secret).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied));
+        fs::write(data.join("made"), b"").unwrap();
+        let started = std::thread::spawn(geteuid);
+        drop(assumed);
+        let made = fs::metadata(data.join("made")).unwrap();
+        assert_eq!((made.uid(), made.gid() == 0), (65534, false));
+        assert_eq!(started.join().unwrap().as_raw(), 65534);
+        assert!(fs::read(&secret).is_ok() && geteuid().is_root());
+        assert_eq!(rustix::process::getgroups().unwrap(), before);
+    }
+}

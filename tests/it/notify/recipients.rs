@@ -1,0 +1,105 @@
+//! Mails to several recipients: one for each, and one who is refused or unsubscribes changes nothing for the others.
+
+use std::collections::BTreeMap;
+
+use overdue::domain::channel::{GivenSettings, Maker};
+
+use super::*;
+
+const TO: &str = "ann@example.org,bob@example.org,eve@example.org";
+
+async fn site(replies: &[(&'static str, &'static str, usize)]) -> (Site, MailReceiver) {
+    let server = MailReceiver::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+    let address = server.address;
+    let site = Site::start_on(Medium::memory(), Moment::from_secs(1_800_000_000), |config| {
+        let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
+        config.relay = Some(Relay::new(MailServer::parse(&format!("smtp+plain://{address}")).unwrap(), None, from).unwrap());
+    });
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    (site, server)
+}
+
+/// The values of a header in the mails that were taken, by recipient, in order.
+fn headers(server: &MailReceiver, name: &str) -> BTreeMap<String, Vec<String>> {
+    let (mut to, mut found, mut is_body) = (String::new(), BTreeMap::<_, Vec<_>>::new(), false);
+    for line in server.seen() {
+        if let Some(address) = line.strip_prefix("RCPT TO:<") {
+            to = address.trim_end_matches('>').to_owned();
+        }
+        is_body = (is_body || line == "DATA") && line != ".";
+        if let Some(value) = line.strip_prefix(name).filter(|_| is_body) {
+            found.entry(to.clone()).or_default().push(value.trim().to_owned());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
+    let (site, server) =
+        site(&[("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    site.check(7, "backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    site.until(|| server.count("RCPT TO:<eve") == 1).await;
+    // The other one goes on meanwhile.
+    site.until(|| server.count("DATA") == 1).await;
+    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
+    site.until(|| row() == Some((1, None))).await;
+    assert!(site.channel_now(channel).health.failing.is_none(), "it is not the channel that fails");
+    site.clock.advance_secs(10);
+    let delivery = site.deliveries(1).await.remove(0);
+    assert_eq!(delivery.outcome, DeliveryOutcome::Delivered);
+    assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
+    let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
+    assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
+    // Each has a mail, a thread and a link of its own.
+    let (to, ids, links) = (headers(&server, "To:"), headers(&server, "Message-ID:"), headers(&server, "List-Unsubscribe:"));
+    for name in ["ann@example.org", "bob@example.org"] {
+        assert_eq!(to[name], [format!("<{name}>")]);
+        assert_eq!(links[name], [format!("<https://overdue.test/unsubscribe/{name}>")]);
+    }
+    assert_ne!(ids["ann@example.org"], ids["bob@example.org"]);
+    assert!(server.count("RCPT") == 4 && !server.seen().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.seen());
+    site.clock.advance_secs(60);
+    site.ping(7, Kind::Success, "").await;
+    site.until(|| server.count("DATA") == 4).await;
+    let answers = headers(&server, "In-Reply-To:");
+    assert_eq!([&answers["ann@example.org"], &answers["bob@example.org"]], [&ids["ann@example.org"], &ids["bob@example.org"]]);
+}
+
+#[tokio::test]
+async fn a_test_names_each_recipient_that_was_refused() {
+    let (site, _server) = site(&[("RCPT TO:<eve", "550 no such user", usize::MAX), ("RCPT TO:<bob", "452 full", 1)]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    let Tried { failed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
+    let refused = "not taken for bob@example.org: the mail server said 452: full; \
+                   eve@example.org: the mail server said 550: no such user";
+    assert_eq!(failed.as_deref(), Some(refused));
+}
+
+#[tokio::test]
+async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
+    let (site, server) = site(&[]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    let unsubscribe = async |name: &str| {
+        site.done(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+    };
+    unsubscribe("ann").await;
+    site.check(7, "backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    site.deliveries(1).await;
+    assert_eq!(["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}"))), [0, 1, 1]);
+    // The list is given anew: whoever has unsubscribed stays so.
+    let given = GivenSettings::beside_others(vec![("to".into(), format!("{TO},kim@example.org"))]);
+    site.done(Command::SetChannel { channel, name: None, settings: Some(given), maker: Maker::Operator }).await;
+    assert_eq!(site.channel_now(channel).health.unsubscribed, ["ann@example.org".into()]);
+    unsubscribe("bob").await;
+    unsubscribe("eve").await;
+    assert!(site.channel_now(channel).health.disabled.is_none());
+    unsubscribe("kim").await;
+    let health = site.channel_now(channel).health.clone();
+    assert_eq!(health.disabled.map(|(_, reason)| reason).as_deref(), Some("every recipient has unsubscribed"));
+    site.done(Command::EnableChannel(channel)).await;
+    assert_eq!(site.channel_now(channel).health.unsubscribed, Vec::<Box<str>>::new());
+}

@@ -1,0 +1,116 @@
+//! Alertmanager forgets what it is not sent again every minute; and no project keeps another from sending.
+
+use std::time::Instant;
+
+use super::*;
+
+async fn alertmanager(site: &Site, receiver: &Receiver, more: &[(&str, &str)]) -> ChannelId {
+    let url = receiver.url("");
+    let pairs: Vec<_> = [("url", url.as_str())].into_iter().chain(more.iter().copied()).collect();
+    site.channel("alertmanager", &pairs).await
+}
+
+/// The names of the checks in a request, and whether each still fires by the clock of the site.
+fn fires(site: &Site, seen: &crate::support::receiver::Seen) -> Vec<(String, bool)> {
+    let alerts: Vec<serde_json::Value> = serde_json::from_str(seen.text()).unwrap();
+    let now = site.handle.now();
+    let one = |alert: &serde_json::Value| {
+        let ends: jiff::Timestamp = alert["endsAt"].as_str().unwrap().parse().unwrap();
+        (alert["labels"]["check"].as_str().unwrap().to_owned(), ends.as_microsecond() > now.micros())
+    };
+    alerts.iter().map(one).collect()
+}
+
+#[tokio::test]
+async fn alerts_are_sent_again_with_the_secret_of_the_file_and_a_refusal_is_shown() {
+    let acts = [Act::status(200), Act::status(200), Act::status(401), Act::status(200)];
+    let (site, receiver) = (Site::start().await, Receiver::start(acts).await);
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "sesame\n").unwrap();
+    let id = alertmanager(&site, &receiver, &[("token-file", secret.path().to_str().unwrap())]).await;
+    let unwanted = Receiver::start([Act::status(200)]).await;
+    alertmanager(&site, &unwanted, &[("send", "up")]).await;
+    site.check(7, "Nightly backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    site.deliveries(1).await;
+    for round in 2..=4 {
+        site.clock.advance_secs(61);
+        let seen = receiver.wait_for(round).await;
+        assert_eq!(seen[round - 1].header("authorization"), Some("Bearer sesame"), "{round}");
+        assert_eq!(fires(&site, &seen[round - 1]), [("Nightly backup".to_owned(), true)]);
+        match round {
+            3 => assert!(site.failed(id).await.contains("401")),
+            _ => site.until(|| site.channel_now(id).health.failing.is_none()).await,
+        }
+    }
+    assert_eq!(unwanted.seen().len(), 0, "a channel that wants no alerts of downtimes");
+    // A secret that cannot be read is a failure as well.
+    drop(secret);
+    site.clock.advance_secs(61);
+    assert!(site.failed(id).await.contains("token"));
+    assert_eq!(receiver.seen().len(), 4);
+}
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "it measures that one request waits for another")]
+async fn a_check_that_is_up_fires_no_more() {
+    const DOWN: u128 = 501;
+    let slow = Act::Answer(Reply { status: 200, wait: Duration::from_secs(1), ..Reply::default() });
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    alertmanager(&site, &receiver, &[]).await;
+    for uuid in 1..=DOWN {
+        site.check(uuid, &format!("job-{uuid}")).await;
+        site.ping(uuid, Kind::Fail, "").await;
+    }
+    receiver.wait_for(DOWN as usize).await;
+    site.until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
+    // The last check is in the second request. It comes up while the first is under way.
+    receiver.act(slow);
+    site.clock.advance_secs(61);
+    receiver.wait_for(DOWN as usize + 1).await;
+    let began = Instant::now();
+    site.ping(DOWN, Kind::Success, "").await;
+    let seen = receiver.wait_for(DOWN as usize + 2).await;
+    assert!(began.elapsed() > Duration::from_millis(800), "it might have overtaken the request before");
+    let last = format!("job-{DOWN}");
+    assert_eq!(fires(&site, &seen[DOWN as usize]).len(), 500);
+    assert_eq!(fires(&site, &seen[DOWN as usize + 1]), [(last.clone(), false)]);
+    site.until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
+    // The next rounds know nothing of it.
+    site.clock.advance_secs(61);
+    let seen = receiver.wait_for(DOWN as usize + 3).await;
+    assert!(fires(&site, &seen[DOWN as usize + 2]).iter().all(|(name, fires)| *fires && *name != last));
+}
+
+#[tokio::test]
+async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects() {
+    let (site, other) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        let receiver = Receiver::start([Act::Silence]).await;
+        for kind in ["webhook", "alertmanager"] {
+            let key = if kind == "webhook" { "down-url" } else { "url" };
+            for _ in 0..8 {
+                site.channel(kind, &[(key, &receiver.url("/"))]).await;
+            }
+        }
+        silent.push(receiver);
+    }
+    site.done(create_project(&Random::System, "Other", 100)).await;
+    let settings = ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("down-url", other.url("/").as_str())]).unwrap();
+    let newest = |state: &overdue::engine::state::State| state.projects().map(|found| found.project.id).max().unwrap();
+    let project = site.handle.with_state(newest);
+    let (name, uuid) = (ChannelName::parse("other").unwrap(), site.handle.random().uuid());
+    site.done(Command::CreateChannel(Box::new(NewChannel { uuid, project, name, settings, operator: true }))).await;
+    site.done(create_check(project, 8, Edit { channels: Some(ChannelChoice::All), ..Edit::default() })).await;
+    site.check(7, "Nightly backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    // They hold all that one project may hold.
+    let under_way = || silent.iter().map(|receiver| receiver.seen().len()).sum::<usize>();
+    site.until(|| under_way() >= 32).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(under_way(), 32);
+    site.ping(8, Kind::Fail, "").await;
+    tokio::time::timeout(Duration::from_secs(5), other.wait_for(1)).await.expect("the alert of the other project arrives");
+}

@@ -1,0 +1,78 @@
+//! Alerts in great numbers: no batch has all of them, and others do not wait for all of them.
+
+use super::*;
+
+const CHANNELS: usize = 5;
+const CHECKS: u128 = 20;
+
+/// An engine whose batches take about ten rows of alerts, with some channels that hear of every check.
+fn engine() -> Engine {
+    let mut engine = Engine::open(Medium::memory(), Thresholds { alert_rows: 10, ..Thresholds::default() });
+    engine.project(100);
+    for uuid in 1..=CHANNELS as u128 {
+        channel(&mut engine, uuid, "webhook", HOOK);
+    }
+    engine
+}
+
+#[test]
+fn deadlines_that_pass_together_are_told_a_batch_at_a_time() {
+    let mut engine = engine();
+    for uuid in 0..CHECKS {
+        check(&mut engine, 100 + uuid);
+        engine.done(ping(100 + uuid, Kind::Success, ""));
+    }
+    engine.clock.advance_secs(86_400 + 3600 + 1);
+    let mut before = 0;
+    for _ in 0..CHECKS {
+        assert_eq!(engine.writer.step(false), Ok(true));
+        let count = waiting(&engine).len();
+        assert!(count - before <= 10 + CHANNELS, "{} rows in one batch", count - before);
+        assert!(engine.writer.covers_all_deadlines());
+        before = count;
+    }
+    assert_eq!(before, CHANNELS * CHECKS as usize, "and none is forgotten");
+}
+
+#[test]
+fn a_project_whose_alerts_fill_a_batch_waits_for_the_next_one_and_others_do_not() {
+    let mut engine = engine();
+    let create = crate::support::build::create_project(engine.handle.random(), "other", 100);
+    let Outcome::Project(other) = engine.done(create) else { panic!() };
+    engine.done(create_check(other.id, 900, Edit::default()));
+    let ids: Vec<_> = (0..CHECKS).map(|uuid| check(&mut engine, 100 + uuid)).collect();
+    let fails = (0..CHECKS).map(|uuid| engine.handle.submit(ping(100 + uuid, Kind::Fail, "")).unwrap());
+    let mut fails: Vec<_> = fails.collect();
+    let mut others: Vec<_> = (0..3).map(|_| engine.handle.submit(ping(900, Kind::Success, "")).unwrap()).collect();
+    assert_eq!(engine.writer.step(false), Ok(true));
+    assert!(others.iter_mut().all(|answer| answer.try_recv() == Ok(Ok(Ok(Outcome::Pinged)))), "they waited for one batch");
+    assert!(waiting(&engine).len() <= 10 + CHANNELS, "{} rows in one batch", waiting(&engine).len());
+    let mut steps = 1;
+    while engine.handle.waiting().0 > 0 {
+        assert_eq!(engine.writer.step(false), Ok(true));
+        steps += 1;
+    }
+    assert!(steps >= 10, "{steps}");
+    assert!(fails.iter_mut().all(|answer| answer.try_recv() == Ok(Ok(Ok(Outcome::Pinged)))), "each is answered");
+    // In the order in which they came.
+    let told: Vec<_> = waiting(&engine).into_iter().map(|(_, check, _)| check).collect();
+    assert!(told.len() == CHANNELS * ids.len() && told.is_sorted(), "{told:?}");
+}
+
+#[test]
+fn a_batch_of_refusals_keeps_no_reader_waiting() {
+    let mut engine = engine();
+    let id = check(&mut engine, 7);
+    let handle = engine.handle.clone();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let refused = handle.with_state(|_| {
+            scope.spawn(|| {
+                let refused = engine.batch([Command::Resume(id)]).remove(0).unwrap();
+                done.send(refused).unwrap();
+            });
+            is_done.recv_timeout(std::time::Duration::from_secs(60))
+        });
+        assert_eq!(refused, Ok(Err(overdue::engine::command::Refusal::NotPaused)));
+    });
+}

@@ -1,0 +1,176 @@
+//! Guessing passwords and codes: it has to wait, and keeps nobody else out.
+
+use std::cell::Cell;
+
+use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
+use overdue::domain::user::{User, link::LinkCode};
+use overdue::engine::command::user::UserChanges;
+use overdue::manage::user;
+
+use super::browser::{Browser, PASSWORD, owner, server};
+use super::second_factor::hidden;
+use super::sign_in::futures;
+use super::words;
+use crate::support::server::Server;
+
+/// A browser behind this address.
+fn from<'a>(server: &'a Server, address: &str) -> Browser<'a> {
+    let mut browser = Browser::new(server);
+    browser.headers.push(("X-Forwarded-For".into(), address.into()));
+    browser
+}
+
+const SHARED: &str = "192.0.2.1";
+
+#[tokio::test]
+async fn wrong_passwords_for_other_names_keep_nobody_out() {
+    let server = server().await;
+    for name in ["ann", "bob", "cara"] {
+        owner(&server, name).await;
+    }
+    let mut session = from(&server, SHARED);
+    assert_eq!(session.sign_in("bob", PASSWORD).await.status, 303);
+    // Ann signed in elsewhere, and out again.
+    let mut known = from(&server, "198.51.100.7");
+    let entered = known.sign_in("ann", PASSWORD).await;
+    let marks =
+        entered.headers.iter().filter(|(name, value)| name.eq_ignore_ascii_case("set-cookie") && value.starts_with("overdue-known="));
+    let attributes: Vec<_> = marks.map(|(_, value)| value.split_once(';').unwrap().1).collect();
+    assert_eq!(attributes, [" Path=/; Max-Age=15552000; HttpOnly; SameSite=Lax"]);
+    known.send("POST", "/logout/", &[]).await;
+    assert!(known.cookie.is_none() && known.mark.is_some());
+    known.headers = vec![("X-Forwarded-For".into(), SHARED.into())];
+    server.clock.advance_secs(901);
+
+    let mut guesser = from(&server, SHARED);
+    let names = ["ann", "bob", "c", "d", "e", "f", "g"];
+    for number in 0..60 {
+        let refused = guesser.sign_in(names[number % names.len()], "correct donkey").await;
+        assert_eq!(refused.status, 422, "{number}: {refused:?}");
+    }
+    for name in names {
+        assert_eq!(guesser.sign_in(name, PASSWORD).await.status, 429, "{name}");
+    }
+    // The question of a session, the browser that is known, and a user whom nobody attacks.
+    for (password, status) in [("wrong one!", 422), (PASSWORD, 200)] {
+        assert_eq!(session.send("POST", "/system/backup/", &[("password", password)]).await.status, status, "{password}");
+    }
+    assert_eq!(known.sign_in("ann", PASSWORD).await.status, 303);
+    assert_eq!(from(&server, SHARED).sign_in("cara", PASSWORD).await.status, 303);
+    // The mark of one user is none of another, nor is one that somebody makes up.
+    known.cookie = None;
+    assert_eq!(known.sign_in("bob", PASSWORD).await.status, 429);
+    known.mark = Some(format!("overdue-known={}", "a".repeat(59)));
+    assert_eq!(known.sign_in("ann", PASSWORD).await.status, 429);
+    server.stop().await;
+}
+
+/// Gives somebody a second factor; its secret and a code for a lost app.
+async fn with_second_factor(server: &Server, user: &User) -> (TotpSecret, LinkCode) {
+    let (secret, code) = (TotpSecret::new([7; TotpSecret::LENGTH]), LinkCode::drawn([9; LinkCode::LENGTH]));
+    let second = Some(Some(SecondFactor { secret: secret.clone(), used: 0, recovery: [code.hash()].into() }));
+    user::set(&server.handle, user.id, UserChanges { second, ..UserChanges::default() }, None).await.unwrap();
+    (secret, code)
+}
+
+/// Types the password and then this code.
+async fn enter(browser: &mut Browser<'_>, code: &str) -> u16 {
+    let page = browser.sign_in("ann", PASSWORD).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let attempt = hidden(&page, "attempt");
+    browser.send("POST", "/login/code/", &[("attempt", &attempt), ("code", code)]).await.status
+}
+
+#[tokio::test]
+async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
+    let server = server().await;
+    let ann = owner(&server, "ann").await;
+    let mut known = from(&server, "198.51.100.7");
+    known.sign_in("ann", PASSWORD).await;
+    let (secret, recovery) = with_second_factor(&server, &ann).await;
+    let now = || secret.code(server.handle.now()).unwrap();
+    for number in 0..10 {
+        assert_eq!(enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await, 422, "{number}");
+    }
+    // The right code is refused from anywhere, and lets in the browser that is known.
+    server.clock.advance_secs(3599);
+    assert_eq!(enter(&mut from(&server, "192.0.2.20"), &now()).await, 429);
+    known.cookie = None;
+    assert_eq!(enter(&mut known, &now()).await, 303);
+    let list = format!("/projects/{}/checks/", super::project_uuid(&server));
+    let told = known.get(&list).await;
+    assert!(words(told.text()).contains("10 wrong codes of your second factor since"), "{told:?}");
+    assert!(!known.get(&list).await.text().contains("wrong codes"), "it is told once");
+    // A code for a lost app is no guess, so it counts at any time.
+    for number in 0..10 {
+        assert_eq!(enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await, 422, "{number}");
+    }
+    let mut lost = from(&server, "192.0.2.21");
+    assert_eq!(enter(&mut lost, &now()).await, 429);
+    assert_eq!(enter(&mut lost, &recovery.to_string()).await, 303);
+    server.clock.advance_secs(30);
+    assert_eq!(enter(&mut from(&server, "192.0.2.20"), &now()).await, 303);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_factor_ends_the_sessions_from_before() {
+    let server = server().await;
+    let ann = owner(&server, "ann").await;
+    let (mut own, mut other) = (from(&server, SHARED), from(&server, SHARED));
+    for browser in [&mut own, &mut other] {
+        assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
+    }
+    let page = own.get("/account/totp/").await;
+    let secret = TotpSecret::parse(&hidden(&page, "secret")).unwrap();
+    let code = secret.code(server.handle.now()).unwrap();
+    let on = own.send("POST", "/account/totp/", &[("do", "on"), ("secret", &secret.text()), ("code", &code)]).await;
+    assert_eq!(on.header("Location"), Some("/account/totp/?m=totp-on"), "{on:?}");
+    assert_eq!((own.get("/account/").await.status, other.get("/account/").await.status), (200, 303));
+    // Other codes for a lost app end none.
+    let sessions = || server.handle.with_state(|state| state.users.sessions_of(ann.id, server.handle.now()).count());
+    own.send("POST", "/account/totp/", &[("do", "codes"), ("password", PASSWORD)]).await;
+    assert_eq!(sessions(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_address_for_everybody_is_told_to_owners() {
+    let server = server().await;
+    for name in ["ann", "bob"] {
+        owner(&server, name).await;
+    }
+    let says = "The sessions of all people come from 172.17.0.1";
+    let mut ann = from(&server, "172.17.0.1");
+    ann.sign_in("ann", PASSWORD).await;
+    assert!(!ann.get("/system/").await.text().contains(says), "there is one session");
+    from(&server, "172.17.0.1").sign_in("bob", PASSWORD).await;
+    let page = ann.get("/system/").await;
+    assert!(page.text().contains(says) && page.text().contains("--trusted-proxy 172.17.0.1"), "{page:?}");
+    from(&server, "172.17.0.9").sign_in("bob", PASSWORD).await;
+    assert!(!ann.get("/system/").await.text().contains(says));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pages_for_strangers_hold_up_nobody_who_has_signed_in() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    let mut browser = from(&server, SHARED);
+    browser.sign_in("ann", PASSWORD).await;
+    let (all, done) = (60, Cell::new(0));
+    let strangers = futures((0..all).map(|_| async {
+        assert_eq!(server.get("/docs/limits/").await.status, 200);
+        done.set(done.get() + 1);
+    }));
+    let signed_in = async {
+        while done.get() < 3 {
+            tokio::task::yield_now().await;
+        }
+        (browser.get("/account/").await.status, done.get())
+    };
+    let (_, (status, before)) = tokio::join!(strangers, signed_in);
+    assert_eq!(status, 200);
+    assert!(before < all / 2, "{before} strangers were served before");
+    server.stop().await;
+}

@@ -1,0 +1,97 @@
+//! What is kept from those who may only look: keys, and URLs that are all it takes to send.
+
+use overdue::domain::user::{Grant, Membership, Projects};
+use serde_json::json;
+
+use super::browser::{make, owner, server, signed_in};
+use super::{project_uuid, words};
+use crate::support::server::Server;
+
+async fn reader(server: &Server) {
+    make(server, "eve", Grant::Projects(Projects::new([(server.main.id, Membership::ReadOnly)]))).await;
+}
+
+#[tokio::test]
+async fn those_who_only_look_see_no_ping_key() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    reader(&server).await;
+    let check = server.check(json!({ "name": "my first check", "slug": "first" })).await["uuid"].as_str().unwrap().to_owned();
+    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
+    let by_slug = format!("/checks/{check}/details/?by=slug");
+    let shown = ann.get(&by_slug).await;
+    assert!(shown.text().contains(&server.main.ping), "{shown:?}");
+    assert!(shown.header("Cache-Control").unwrap().starts_with("no-store"));
+    let seen = eve.get(&by_slug).await;
+    assert!(seen.status == 200 && !seen.text().contains("by=slug\""), "{seen:?}");
+    server.send("POST", &format!("/ping/{}/first", server.main.ping), &[], b"output").await;
+    let project = project_uuid(&server);
+    let pages = ["checks/", "checks/?q=first", "integrations/", "badges/", "settings/"].map(|page| format!("/projects/{project}/{page}"));
+    let of_check = ["details/", "details/?by=slug", "log/", "pings/1/"].map(|page| format!("/checks/{check}/{page}"));
+    let others = [format!("/projects/{project}/checks/events/?since=0"), "/".to_owned(), "/account/".to_owned()];
+    for path in pages.iter().chain(&of_check).chain(&others) {
+        let seen = eve.get(path).await;
+        assert!(seen.status < 400 && !seen.text().contains(&server.main.ping), "{path}: {seen:?}");
+    }
+    for path in ["/checks/", "/channels/", "/badges/", &format!("/checks/{check}"), &format!("/checks/{check}/pings/")] {
+        let seen = server.send("GET", &format!("/api/v3{path}"), &[("X-Api-Key", &server.main.ro)], b"").await;
+        assert!(!seen.text().contains(&server.main.ping), "{path}: {seen:?}");
+    }
+    assert_eq!(eve.get(&format!("/projects/{project}/export.toml")).await.status, 403);
+    // Pages that hold a key are kept by no cache.
+    let settings = ann.get(&format!("/projects/{project}/settings/")).await;
+    assert!(settings.text().contains(&server.main.ping) && settings.header("Cache-Control").unwrap().starts_with("no-store"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    reader(&server).await;
+    let webhook = json!({ "down-url": "https://hooks.example.com:8443/v1/SECRET-TOKEN?key=topsecret" });
+    let up = json!({ "up-url": "https://up.example.com/SECRET-TOKEN", "method": "PUT" });
+    let made = [
+        ("webhook", webhook, "https://hooks.example.com:8443", "https://hooks.example.com:8443"),
+        ("webhook", up, "https://up.example.com", "https://up.example.com"),
+        ("slack", json!({ "url": "https://hooks.slack.com/services/SECRET-TOKEN" }), "https://hooks.slack.com", "https://hooks.slack.com"),
+        ("ntfy", json!({ "topic": "SECRET-topic" }), "https://ntfy.sh", "https://ntfy.sh"),
+        ("email", json!({ "to": "ann@example.org" }), "ann@example.org", "ann@example.org"),
+    ];
+    let mut uuids = Vec::new();
+    for (number, (kind, settings, ..)) in made.iter().enumerate() {
+        let body = json!({ "kind": kind, "name": format!("channel {number}"), "settings": settings });
+        let answer = server.own("POST", "/channels", &body.to_string()).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        uuids.push(answer.json()["id"].as_str().unwrap().to_owned());
+    }
+    let check = server.check(json!({ "channels": "*" })).await["uuid"].as_str().unwrap().to_owned();
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
+    let (all, seen) = (words(ann.get(&list).await.text()), words(eve.get(&list).await.text()));
+    for (number, (_, _, to_ann, to_eve)) in made.iter().enumerate() {
+        let row = |text: &str| text.split(&format!("channel {number} ")).nth(1).unwrap().split(" of 1 check ").next().unwrap().to_owned();
+        assert!(row(&all).contains(&format!(" {to_ann} ")), "{number}: {all}");
+        assert!(row(&seen).contains(&format!(" {to_eve} ")), "{number}: {seen}");
+    }
+    assert!(!all.contains("SECRET-TOKEN") && !all.contains("topsecret"), "{all}");
+    for path in [list, format!("/checks/{check}/details/"), format!("/checks/{check}/log/")] {
+        let page = eve.get(&path).await;
+        assert!(!page.text().contains("SECRET") && !page.text().contains("topsecret"), "{path}: {page:?}");
+    }
+    // Those who may change a channel see its URL in its form, which no cache keeps; the mask of a secret one stays.
+    let form = ann.get(&format!("/integrations/{}/edit/", uuids[0])).await;
+    assert!(form.text().contains("SECRET-TOKEN") && form.header("Cache-Control").unwrap().starts_with("no-store"), "{form:?}");
+    assert_eq!(eve.get(&format!("/integrations/{}/edit/", uuids[0])).await.status, 403);
+    let path = format!("/channels/{}", uuids[2]);
+    let settings = server.own("GET", &path, "").await.json()["settings"].clone();
+    assert_eq!(settings["url"], "https://hooks.slack.com/***");
+    assert_eq!(server.own("PUT", &path, &json!({ "name": "same", "settings": settings }).to_string()).await.status, 200);
+    let kept = server.handle.with_state(|state| {
+        state.project(server.main.id).unwrap().channels.values().any(|channel| {
+            channel.name.as_str() == "same" && channel.settings.get("url") == Some("https://hooks.slack.com/services/SECRET-TOKEN")
+        })
+    });
+    assert!(kept);
+    server.stop().await;
+}

@@ -1,0 +1,65 @@
+//! What an import brought is written as a file that `diff` and `apply` take, and the server starts with the flags that the report prints.
+
+use super::fixture;
+use super::real::import;
+use crate::process::{admin, overdue, run, workplace};
+
+#[test]
+fn what_an_import_brought_is_exported_as_a_file_that_is_applied() {
+    let (directory, data) = workplace();
+    let done = import(&data, &fixture("hc.json"), &["--live"]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    let file = directory.path().join("all.toml");
+    admin(&data, &["export", "--secrets", file.to_str().unwrap()]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("incomplete = true"), "some channels lack what only a SECRET_KEY's file would give:\n{text}");
+    let same = run(overdue(&["diff", "--data"]).arg(&data).arg(&file));
+    assert_eq!((same.status, same.out.as_str()), (0, "nothing to do\n"), "{}", same.err);
+    let elsewhere = directory.path().join("elsewhere");
+    let made = run(overdue(&["apply", "--data"]).arg(&elsewhere).arg(&file));
+    assert_eq!(made.status, 0, "{}", made.err);
+    let listed = run(overdue(&["channel", "list", "--data"]).arg(&elsewhere));
+    assert!(listed.out.contains("cannot deliver: url is missing"), "{}", listed.out);
+}
+
+#[test]
+fn one_odd_row_ends_no_import() {
+    let (directory, data) = workplace();
+    let long = "x".repeat(120);
+    let uuid = |end: u32| format!("6f3a0f6e-0c9b-4f0e-9b1b-{end:012}");
+    let check = |id: u32, name: &str, slug: &str| {
+        serde_json::json!({ "model": "api.check", "pk": id, "fields": {
+            "code": uuid(id), "project": 1, "name": name, "slug": slug, "created": "2026-01-01T00:00:00Z", "kind": "simple",
+            "timeout": "01:00:00", "grace": "01:00:00", "tz": "UTC", "status": "new", "n_pings": 2, "start_kw": "k".repeat(300),
+        } })
+    };
+    let ping = |n: u32, addr: &str, scheme: &str| {
+        serde_json::json!({ "model": "api.ping", "pk": n, "fields": {
+            "owner": 1, "n": n, "created": "2026-01-01T00:00:00Z", "kind": null, "scheme": scheme, "remote_addr": addr, "method": "GET", "ua": "",
+        } })
+    };
+    let rows = serde_json::json!([
+        { "model": "auth.user", "pk": 1, "fields": { "email": "ann@example.org", "username": "a" } },
+        { "model": "accounts.project", "pk": 1, "fields": { "code": uuid(99), "name": "P", "owner": 1, "badge_key": "bk" } },
+        check(1, &long, &long),
+        check(2, "Capitals", "BackUp"),
+        { "model": "api.channel", "pk": 1, "fields": { "code": uuid(50), "project": 1, "name": "", "kind": "group", "value": "", "checks": [2] } },
+        ping(1, "unknown", "https,http"),
+        ping(2, "[2001:db8::1]:80", "wss"),
+    ]);
+    let file = directory.path().join("hc.json");
+    std::fs::write(&file, rows.to_string()).unwrap();
+    let done = import(&data, &file, &["--live"]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert!(done.out.contains("group \"\" of project \"P\", for 1 check (\"Capitals\")"), "{}", done.out);
+    // What is kept opens again, is saved again, and is written as a file.
+    let listed = admin(&data, &["check", "list", "--project", "P", "--json"]);
+    assert!(listed.contains(&long) && listed.contains("BackUp"), "{listed}");
+    let text = admin(&data, &["export"]);
+    let exported = directory.path().join("all.toml");
+    std::fs::write(&exported, &text).unwrap();
+    for data in [&data, &directory.path().join("elsewhere")] {
+        let applied = run(overdue(&["apply", "--data"]).arg(data).arg(&exported));
+        assert_eq!(applied.status, 0, "{}", applied.err);
+    }
+}

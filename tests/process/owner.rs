@@ -1,0 +1,116 @@
+//! Commands of root in the data directory of another user, who may have laid anything there.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::process::{Done, Server, overdue, run, workplace};
+
+/// Usually the user `nobody`.
+const SERVICE: u32 = 65534;
+
+/// A workplace of root with the data directory of the service in it. `None`: this is not root.
+fn of_service() -> Option<(tempfile::TempDir, PathBuf)> {
+    let (directory, data) = workplace();
+    fs::create_dir(&data).unwrap();
+    if chown(&data, Some(SERVICE), Some(SERVICE)).is_err() {
+        let _ = writeln!(std::io::stderr(), "skipped: this takes root");
+        return None;
+    }
+    fs::set_permissions(&data, PermissionsExt::from_mode(0o700)).unwrap();
+    fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    Some((directory, data))
+}
+
+fn command(data: &Path, words: &[&str]) -> Done {
+    run(overdue(words).arg("--data").arg(data))
+}
+
+/// A file of root in root's own directory.
+fn secret(directory: &Path) -> PathBuf {
+    let path = directory.join("secret");
+    fs::write(&path, b"root only").unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    path
+}
+
+fn expect_untouched(path: &Path, what: &str) {
+    let found = fs::metadata(path).unwrap();
+    assert_eq!((fs::read(path).unwrap().as_slice(), found.uid(), found.mode() & 0o777), (&b"root only"[..], 0, 0o600), "{what}");
+}
+
+fn owners(data: &Path) -> Vec<(String, u32, u32)> {
+    let entries = fs::read_dir(data).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let found = fs::symlink_metadata(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), found.uid(), found.gid())
+        })
+        .collect()
+}
+
+#[test]
+fn links_in_the_directory_of_the_service_lead_root_nowhere() {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layouts/11/overdue.redb");
+    for (name, words) in [
+        ("overdue.redb.schema-11.partial", &["project", "list"][..]),
+        ("overdue.new", &["project", "create", "web"]),
+        ("overdue.redb", &["project", "list"]),
+        ("overdue.redb", &["verify"]),
+        ("overdue.redb", &["compact"]),
+    ] {
+        let Some((directory, data)) = of_service() else { return };
+        let secret = secret(directory.path());
+        if name.ends_with(".partial") {
+            fs::copy(&old, data.join("overdue.redb")).unwrap();
+            chown(data.join("overdue.redb"), Some(SERVICE), Some(SERVICE)).unwrap();
+        }
+        symlink(&secret, data.join(name)).unwrap();
+        let done = command(&data, words);
+        expect_untouched(&secret, name);
+        // One that leads to a file that is not there makes none.
+        fs::remove_file(data.join(name)).ok();
+        let absent = directory.path().join("absent");
+        symlink(&absent, data.join(name)).unwrap();
+        command(&data, words);
+        assert!(!absent.exists(), "{name}: {}", done.err);
+        assert!(owners(&data).iter().all(|(made, uid, gid)| made == name || (*uid, *gid == 0) == (SERVICE, false)), "{:?}", owners(&data));
+    }
+}
+
+#[test]
+fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
+    let Some((directory, data)) = of_service() else { return };
+    let private = directory.path().join("private");
+    fs::create_dir(&private).unwrap();
+    fs::set_permissions(&private, PermissionsExt::from_mode(0o700)).unwrap();
+    let path = |name: &str| private.join(name).to_str().unwrap().to_owned();
+    let (declared, backup, exported) = (path("a.toml"), path("a.zst"), path("all.jsonl"));
+    fs::write(&declared, "version = 1\n[project.web]\n").unwrap();
+    for words in [
+        &["apply", &declared][..],
+        &["backup", &backup],
+        &["export", "--format", "jsonl", &exported],
+        &["verify"],
+        &["compact"],
+        &["restore", &backup, "--force"],
+        &["project", "list"],
+    ] {
+        let done = command(&data, words);
+        assert_eq!(done.status, 0, "{words:?}: {}", done.err);
+    }
+    for file in [&backup, &exported] {
+        assert_eq!(fs::metadata(file).unwrap().uid(), 0, "{file}");
+    }
+    assert!(owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE), "{:?}", owners(&data));
+    // A server that root starts runs as the owner, too, and root's commands reach it.
+    let server = Server::start(&data);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!((line("Uid:"), line("Gid:")), ("65534 65534 65534 65534".into(), "65534 65534 65534 65534".into()));
+    assert_eq!(line("Groups:"), "");
+    assert_eq!(command(&data, &["project", "list"]).status, 0);
+    server.stop();
+}
