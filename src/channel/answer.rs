@@ -275,7 +275,9 @@ fn excerpt(text: &str, settings: &ChannelSettings) -> String {
         let pieces = path.into_iter().flat_map(|path| path.split(['/', '?', '&', '=', '#']));
         let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
         let whole = [Some(secret), path, secret.split(' ').next_back()].into_iter().flatten();
-        for secret in whole.filter(|secret| secret.len() >= SHORTEST_SECRET).chain(pieces) {
+        // The name of the host is no secret, also where the path repeats it: it is what an error is about.
+        let host = secret.split('/').nth(2).unwrap_or_default();
+        for secret in whole.filter(|secret| secret.len() >= SHORTEST_SECRET).chain(pieces).filter(|secret| !host.contains(secret)) {
             text = text.replace(secret, MASK);
         }
     }

@@ -296,4 +296,7 @@ fn an_error_is_short_and_repeats_no_secret() {
         let judged = judged_at(&example("webhook").with("down-url", url).unwrap(), 0, &answer(404, &[], said));
         assert!(!judged.error.contains("SECRETTOKEN") && judged.error.contains("***"), "{}", judged.error);
     }
+    let webhook = example("webhook").with("down-url", "http://alerts.example.org/alerts.example.org").unwrap();
+    let judged = judged_at(&webhook, 0, &Answer::Nothing("no address is known for alerts.example.org".into()));
+    assert_eq!(judged.error, "no address is known for alerts.example.org");
 }
