@@ -80,17 +80,24 @@ pub(super) struct Feed {
     pads: Mutex<HashMap<ProjectId, Vec<Arc<Pad>>, RandomState>>,
     /// Changes whenever a session ended, or what somebody may do was changed.
     people: watch::Sender<u64>,
+    /// Held by the writer from before it publishes changes until they are noted.
+    publication: Mutex<()>,
 }
 
 impl Default for Feed {
     fn default() -> Self {
-        Self { count: AtomicUsize::new(0), pads: Mutex::default(), people: watch::Sender::new(0) }
+        Self { count: AtomicUsize::new(0), pads: Mutex::default(), people: watch::Sender::new(0), publication: Mutex::default() }
     }
 }
 
 impl Feed {
     fn pads(&self) -> MutexGuard<'_, HashMap<ProjectId, Vec<Arc<Pad>>, RandomState>> {
         self.pads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a publication, which ends when the guard is dropped, after [`Self::note`].
+    pub(super) fn publication(&self) -> MutexGuard<'_, ()> {
+        self.publication.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes what has been published; `state` is as it is after that.
@@ -180,6 +187,11 @@ impl Handle {
         feed.count.fetch_add(1, Ordering::Relaxed);
         drop(pads);
         Watch { feed, project, pad }
+    }
+
+    /// Waits until every change that [`Self::with_state`] has shown is noted. The writer notes changes shortly after it publishes them.
+    pub fn wait_for_notes(&self) {
+        drop(self.0.feed.publication());
     }
 
     /// Changes whenever a session ended, or what somebody may do was changed: whoever lets people look for long asks again.

@@ -337,6 +337,8 @@ impl Writer {
                 return Err(Ended::Panicked);
             }
         };
+        let feed = Arc::clone(&self.shared.feed);
+        let publication = feed.publication();
         let changes = self.publish();
         // Those who waited too long have been answered.
         let mut callers = self.shared.doing.release();
@@ -355,18 +357,16 @@ impl Writer {
         self.shared.reply_routes.deliver(deliveries);
         self.shared.queue.put_back(later);
         // Whoever looks on waits longer than whoever pings.
-        self.shared.feed.note(&changes, &self.memory.working.state);
-        let sooner = changes.iter().filter_map(|change| match change {
-            Change::Pinged { id, sooner: true, .. } => Some(*id),
-            Change::Check(check) => Some(check.id),
-            _ => None,
+        feed.note(&changes, &self.memory.working.state);
+        drop(publication);
+        let (mut sooner, mut gone) = (Vec::new(), Vec::new());
+        changes.iter().for_each(|change| match change {
+            Change::Pinged { id, sooner: true, .. } => sooner.push(*id),
+            Change::Check(check) => sooner.push(check.id),
+            Change::CheckGone(id) => gone.push(*id),
+            _ => {}
         });
-        let sooner = sooner.collect();
-        changes.iter().for_each(|change| {
-            if let Change::CheckGone(id) = change {
-                self.memory.alarm.disarm(*id);
-            }
-        });
+        gone.into_iter().for_each(|id| self.memory.alarm.disarm(id));
         self.arm(sooner);
         Ok(())
     }

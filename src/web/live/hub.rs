@@ -158,11 +158,7 @@ impl Hub {
         ids.dedup();
         let mut draft = Draft::new(now);
         for ids in ids.chunks(READ_AT_ONCE) {
-            // Under the lock they are copied, and no more.
-            let checks: Vec<_> = live.handle.with_state(|state| {
-                ids.iter().map(|id| (*id, state.check(*id).filter(|check| check.project == self.project).cloned())).collect()
-            });
-            for (id, check) in checks {
+            for (id, check) in self.read(live, ids) {
                 note(&mut draft, known, (id, check.as_ref()));
             }
         }
@@ -172,7 +168,7 @@ impl Hub {
         }
     }
 
-    /// Looks at every check, as nobody has yet, or since nobody knows what has changed.
+    /// Reads every check, at first and when any of them may have changed. `noted` was taken before that.
     async fn look(&self, live: &Live, noted: &Noted, now: Moment) -> Option<Seen> {
         let (handle, project, begun) = (live.handle.clone(), self.project, self.begun);
         let looked = live.outgoing.run(move || {
@@ -184,18 +180,44 @@ impl Hub {
                 }
                 seen.put(&check, now);
             });
+            handle.wait_for_notes();
             (seen, turned)
         });
-        let (seen, turned) = looked.await.ok().unzip();
+        let (mut seen, turned) = looked.await.ok().unzip();
+        // A check that was made or edited since `noted` was taken may be among those that were read. No page shows it yet.
+        let late = self.watch.take();
+        let late_ids: Vec<_> = late.checks.iter().copied().collect();
+        for ids in late_ids.chunks(READ_AT_ONCE) {
+            for (id, check) in self.read(live, ids) {
+                match (&mut seen, check) {
+                    (Some(seen), Some(check)) => drop(seen.put(&check, now)),
+                    (Some(seen), None) => drop(seen.remove(id)),
+                    (None, _) => {}
+                }
+            }
+        }
         let mut draft = Draft::new(now);
         draft.counts = seen.as_ref().map(Seen::counts);
-        draft.whole = noted.whole || seen.is_none();
+        draft.whole = noted.whole || late.whole || seen.is_none();
         // How they were before is not known.
-        draft.edited = noted.checks.iter().copied().chain(turned.into_iter().flatten()).collect();
+        draft.edited = noted.checks.iter().copied().chain(late_ids).chain(turned.into_iter().flatten()).collect();
         if !draft.is_empty() {
             self.push(draft);
         }
+        if late.whole {
+            // What was read may be out of date. It is read again at once.
+            self.asked.notify_one();
+            return None;
+        }
         seen
+    }
+
+    /// These checks as they are now; `None`: it is deleted or belongs to another project.
+    fn read(&self, live: &Live, ids: &[CheckId]) -> Vec<(CheckId, Option<Check>)> {
+        // Under the lock they are copied, and no more.
+        live.handle.with_state(|state| {
+            ids.iter().map(|id| (*id, state.check(*id).filter(|check| check.project == self.project).cloned())).collect()
+        })
     }
 }
 
@@ -251,7 +273,16 @@ async fn pause(wait: Option<Duration>) {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
+    use crate::blocking_threads::BlockingThreads;
+    use crate::domain::edit::Edit;
+    use crate::domain::project::ProjectName;
+    use crate::engine::command::{CheckNames, Command, CreateCheck, NewProject};
+    use crate::engine::{self, Handle};
+    use crate::store::Medium;
+    use crate::wire::outgoing::Outgoing;
 
     fn frame(number: u64, rows: usize) -> Frame {
         let mut draft = Draft::new(Moment::from_secs(1));
@@ -266,6 +297,48 @@ mod tests {
             After::Lost(_) => None,
         };
         (0..=newest + 1).map(number).collect()
+    }
+
+    /// The data of the frames after this one.
+    fn frames(hub: &Hub, mut number: u64) -> Vec<String> {
+        let mut found = Vec::new();
+        while let After::Frame(frame) = hub.after(number) {
+            number = frame.number;
+            found.push(String::from_utf8(frame.data().to_vec()).unwrap());
+        }
+        found
+    }
+
+    async fn make_check(handle: &Handle, uuid: u128) {
+        let names = CheckNames { uuid: Uuid::from_u128(uuid), badge: Uuid::from_u128(uuid + 100) };
+        let new = CreateCheck { project: ProjectId(1), edit: Edit::default(), unique: Vec::new(), names };
+        handle.call(Command::CreateCheck(Box::new(new))).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_check_that_is_made_while_all_are_read_is_new_to_pages() {
+        let (handle, writer) = engine::open(engine::Config::new(Medium::memory(), 0)).unwrap();
+        let writer = std::thread::spawn(|| writer.run());
+        let name = ProjectName::parse("p").unwrap();
+        let new = NewProject { uuid: Uuid::nil(), name, check_limit: None, ping_log_limit: 10, badge_key: "b".into() };
+        handle.call(Command::CreateProject(Box::new(new))).await.unwrap().unwrap();
+        let blocking = Arc::new(BlockingThreads::start(1).unwrap());
+        let live = Live::new(handle.clone(), Outgoing::new(Arc::clone(&blocking)));
+        let hub = Hub::new(ProjectId(1), 1, handle.watch_project(ProjectId(1)), handle.now());
+        let mut seen = None;
+        // The notes are taken first, then the only thread is waited for. Meanwhile the check is made.
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let busy = blocking.run(move || wait.recv().is_err());
+        let meanwhile = async {
+            make_check(&handle, 1).await;
+            drop(release);
+        };
+        let (_, (), ()) = tokio::join!(busy, hub.step(&live, &mut seen), meanwhile);
+        hub.step(&live, &mut seen).await;
+        assert!(frames(&hub, 0).iter().any(|data| data.contains("\"edited\":[2]")), "{:?}", frames(&hub, 0));
+        assert_eq!(seen.unwrap().counts().iter().sum::<usize>(), 1);
+        handle.close();
+        writer.join().unwrap();
     }
 
     #[test]
