@@ -328,18 +328,25 @@ impl Channel {
     }
 }
 
-/// Gives groups the UUIDs of members that they list by name, as databases and exports of earlier releases do. A name that no channel of
-/// the project has stays.
+/// Replaces the names of members that groups list, as databases and exports of earlier releases do, by UUIDs. A name stands for every
+/// channel of the project that has it; one that no channel has stays, and is logged, since nobody is notified through it.
 pub fn find_members(channels: &mut [Channel]) {
-    let mut named: BTreeMap<(ProjectId, Box<str>), Uuid> = BTreeMap::new();
+    let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {
-        named.entry((channel.project, channel.name.as_str().into())).or_insert(channel.uuid);
+        named.entry((channel.project, channel.name.as_str().into())).or_default().push(channel.uuid);
     }
     for channel in channels {
         let project = channel.project;
-        let known = channel.settings.with_members_known(|name| named.get(&(project, name.into())).copied());
+        let known = channel.settings.with_members_known(|name| named.get(&(project, name.into())).cloned().unwrap_or_default());
         if let Cow::Owned(settings) = known {
             channel.settings = settings;
+        }
+        for name in channel.settings.unknown_members() {
+            tracing::warn!(
+                channel = %channel.uuid,
+                "the group \"{}\" lists \"{name}\", which no channel of its project is called: it notifies nobody by that",
+                channel.name.as_str()
+            );
         }
     }
 }

@@ -89,7 +89,7 @@ impl MessageSender {
             let error = "every recipient has unsubscribed; enable the channel to send to all of them again".into();
             return Exchange::of(Judged { verdict: Verdict::Closed, error, status: 0 });
         };
-        if others.is_empty() {
+        if others.is_empty() && self.recipients.borrow().settled(rows, first).is_none() {
             return self.mail_one(channel, settings, first, alert, attempt, rows).await;
         }
         let mut sent = Vec::with_capacity(recipients.len());
@@ -126,13 +126,15 @@ impl MessageSender {
                 return Exchange::of(Judged { verdict: Verdict::Unsendable, error, status: 0 });
             };
             exchange.judged.error = error;
+            exchange.doubtful = sent.iter().any(|sent| sent.doubtful);
             return exchange;
         }
-        // Others have taken it, so a lasting refusal is about the recipient.
+        // Others have taken it, so a lasting refusal is about the recipient, unless it came before the server was given one.
         for sent in &mut sent {
             let failure = failures.iter().find(|(recipient, _)| *recipient == sent.recipient).map(|(_, exchange)| exchange);
-            if let (Settled::Later(error), Some(Exchange { judged: Judged { verdict, status, .. }, .. })) = (&sent.result, failure)
-                && (!matches!(verdict, Verdict::Later { .. }) || (500..600).contains(status))
+            if let (Settled::Later(error), Some(Exchange { judged: Judged { verdict, status, .. }, is_unreachable, .. })) =
+                (&sent.result, failure)
+                && (!matches!(verdict, Verdict::Later { .. }) || ((500..600).contains(status) && !is_unreachable))
             {
                 sent.result = Settled::Refused(error.clone());
             }

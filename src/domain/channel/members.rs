@@ -41,10 +41,20 @@ impl ChannelSettings {
         Ok(self.listing(found))
     }
 
-    /// The same, and a text that names no channel is kept as it is.
+    /// Returns these settings with each name of a member replaced by the UUIDs of all channels that have it. A name without a channel and
+    /// a UUID are kept.
     #[must_use]
-    pub fn with_members_known(&self, find: impl Fn(&str) -> Option<Uuid>) -> Cow<'_, Self> {
-        self.listing(self.listed().map(|text| find(text).map_or_else(|| text.to_owned(), |uuid| uuid.to_string())).collect())
+    pub fn with_members_known(&self, find: impl Fn(&str) -> Vec<Uuid>) -> Cow<'_, Self> {
+        let known = |text: &str| match find(text) {
+            found if found.is_empty() || hyphenated_uuid(text).is_some() => vec![text.to_owned()],
+            found => found.iter().map(Uuid::to_string).collect(),
+        };
+        self.listing(self.listed().flat_map(known).collect())
+    }
+
+    /// Returns the members that are listed by a name, which stands for no channel.
+    pub fn unknown_members(&self) -> impl Iterator<Item = &str> {
+        self.listed().filter(|text| hyphenated_uuid(text).is_none())
     }
 
     /// These settings with the names of members in place of their UUIDs; a member without a name that would be found again keeps its UUID.

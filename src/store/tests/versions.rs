@@ -181,7 +181,7 @@ const NEWEST: [&str; 9] = [
     "03960181a648617368656493c302dc00200909090909090909090909090909090909090909090909090909090909090909ce004c4b40a24349a46162636492cf00000001ad27480081a2563494ccc0000209",
 ];
 
-/// A file of layout 12: a group lists its members by name, and one of them has delivered.
+/// A file of layout 12: a group lists its members by name, which two channels have, and one of them has delivered.
 #[test]
 fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let store = store();
@@ -193,8 +193,9 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     let members = format!("mail,gone,{}", uuid(5));
     let mail = Channel { health: ChannelHealth::default(), ..channel() };
     let elsewhere = Channel { id: ChannelId(4), uuid: uuid(4), project: ProjectId(9), ..mail.clone() };
+    let namesake = Channel { id: ChannelId(6), uuid: uuid(6), ..mail.clone() };
     write(&store, |batch| {
-        [&elsewhere, &mail, &group(8, &members)].into_iter().try_for_each(|channel| batch.put_channel(channel))?;
+        [&elsewhere, &mail, &namesake, &group(8, &members)].into_iter().try_for_each(|channel| batch.put_channel(channel))?;
         batch.append_deliveries(&[Delivery {
             channel: ChannelId(5),
             outcome: DeliveryOutcome::Delivered,
@@ -204,8 +205,8 @@ fn groups_of_layout_12_get_the_uuids_of_their_members() {
     });
     migrations::migrate(&store).unwrap();
     let channels = store.snapshot().unwrap().channels().unwrap();
-    let listed: Vec<_> = channels[2].settings.pairs().map(|(_, value)| value).collect();
-    assert_eq!(listed, [format!("{},gone", uuid(5))]);
+    let listed: Vec<_> = channels[3].settings.pairs().map(|(_, value)| value).collect();
+    assert_eq!(listed, [format!("{},{},gone", uuid(5), uuid(6))]);
     let proofs: Vec<_> = channels.iter().map(|channel| &channel.health.proof).collect();
-    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Arrived, &DeliveryProof::None]);
+    assert_eq!(proofs, [&DeliveryProof::None, &DeliveryProof::Arrived, &DeliveryProof::None, &DeliveryProof::None]);
 }

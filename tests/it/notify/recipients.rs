@@ -69,6 +69,39 @@ async fn a_recipient_that_is_refused_for_a_while_is_tried_again_alone() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_comes_before_the_recipient_is_not_about_the_recipient() {
+    let (site, server) = site(&[("RCPT TO:<bob", "450 later", 1), ("RCPT TO:<eve", "450 later", 1)]).await;
+    site.channel("email", &[("to", TO)]).await;
+    site.check(7, "backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
+    site.until(|| attempts() == Some((1, None))).await;
+    server.reply_once("MAIL FROM", "550 quota exceeded");
+    site.clock.advance_secs(10);
+    site.until(|| attempts() == Some((2, None))).await;
+    site.clock.advance_secs(60);
+    let delivery = site.deliveries(1).await.remove(0);
+    assert_eq!((delivery.outcome, &*delivery.reason), (DeliveryOutcome::Delivered, ""));
+    assert_eq!((server.count("RCPT TO:<ann"), server.count("DATA")), (1, 3));
+}
+
+#[tokio::test]
+async fn the_last_recipient_gets_nothing_twice() {
+    let (site, server) = site(&[("RCPT TO:<bob", "450 later", usize::MAX), ("RCPT TO:<eve", "450 later", usize::MAX)]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    site.check(7, "backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    let attempts = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
+    site.until(|| attempts() == Some((1, None))).await;
+    for name in ["bob", "eve"] {
+        site.done(Command::Unsubscribe { channel, recipient: format!("{name}@example.org").into() }).await;
+    }
+    site.clock.advance_secs(10);
+    assert_eq!(site.deliveries(1).await.remove(0).outcome, DeliveryOutcome::Delivered);
+    assert_eq!(server.count("RCPT TO:<ann"), 1);
+}
+
+#[tokio::test]
 async fn a_test_names_each_recipient_that_was_refused() {
     let (site, _server) = site(&[("RCPT TO:<eve", "550 no such user", usize::MAX), ("RCPT TO:<bob", "452 full", 1)]).await;
     let channel = site.channel("email", &[("to", TO)]).await;

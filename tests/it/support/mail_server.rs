@@ -23,19 +23,19 @@ pub struct MailScript {
 /// The server. It ends with the test's runtime.
 pub struct MailReceiver {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<String>>>,
+    play: Arc<Play>,
 }
 
 struct Play {
     script: Mutex<MailScript>,
-    seen: Arc<Mutex<Vec<String>>>,
+    seen: Mutex<Vec<String>>,
 }
 
 impl MailReceiver {
     pub async fn start(script: MailScript) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
-        let play = Arc::new(Play { script: Mutex::new(script), seen: Arc::clone(&server.seen) });
+        let play = Arc::new(Play { script: Mutex::new(script), seen: Mutex::default() });
+        let server = Self { address: listener.local_addr().unwrap(), play: Arc::clone(&play) };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -55,7 +55,12 @@ impl MailReceiver {
 
     /// All lines that came, those of messages too, and `(connection)` for each connection.
     pub fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
+        self.play.seen.lock().unwrap().clone()
+    }
+
+    /// Adds a reply to the next line that begins like this.
+    pub fn reply_once(&self, start: &'static str, reply: &'static str) {
+        self.play.script.lock().unwrap().replies.push((start, reply, 1));
     }
 
     pub fn count(&self, start: &str) -> usize {
