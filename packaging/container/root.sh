@@ -1,13 +1,13 @@
 #!/bin/sh
 # Puts together what the image holds, from the static binary: packaging/container/root.sh [TARGET] [DIRECTORY]
-# `image` is for root's files, `data` for the directory of the service.
+# `image` holds root's files, `volume` the directory of the service.
 set -eu
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
 root=${2:-${CARGO_TARGET_DIR:-target}/container}
 rm -rf "$root"
 # The directory of the data belongs to the user of the image, so that a volume made from it does too.
-mkdir -p "$root/data" "$root/image/etc" "$root/image/tmp"
-chmod 700 "$root/data"
+mkdir -p "$root/volume/data" "$root/image/etc" "$root/image/tmp"
+chmod 700 "$root/volume/data"
 chmod 1777 "$root/image/tmp"
 install -m 755 "${CARGO_TARGET_DIR:-target}/$target/release/overdue" "$root/image/overdue"
 printf 'overdue:x:65532:65532::/data:/\n' > "$root/image/etc/passwd"

@@ -276,7 +276,7 @@ impl Create {
 pub(super) fn warn(warnings: &[String]) {
     for warning in warnings {
         // Nobody reads it.
-        let _ = writeln!(io::stderr(), "overdue: {warning}");
+        let _ = writeln!(io::stderr(), "overdue: {}", table::clean(warning));
     }
 }
 

@@ -10,11 +10,17 @@ const PREFIX: &str = "OVERDUE_";
 /// Likeness of two names, from 0 to 1, above which one is taken for the other misspelt.
 const ALIKE: f64 = 0.85;
 
+/// Set by Kubernetes in each pod beside a service called `overdue`, and with it the variables of [`is_of_kubernetes`].
+const SERVICE_HOST: &str = "OVERDUE_SERVICE_HOST";
+
 /// Returns a sentence about each variable in the environment that looks like ours and is none.
 pub(super) fn unknown(tree: &Command, environment: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut known = BTreeSet::new();
     collect(tree, &mut known);
-    let names = environment.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(PREFIX) && !known.contains(name));
+    let names: Vec<String> =
+        environment.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect();
+    let is_in_pod = names.iter().any(|name| name == SERVICE_HOST);
+    let names = names.into_iter().filter(|name| !(is_in_pod && is_of_kubernetes(name)));
     let likeness = |name: &str, known: &String| strsim::jaro_winkler(name.trim_start_matches(PREFIX), known.trim_start_matches(PREFIX));
     let sentence = |name: String| {
         let nearest = known.iter().map(|known| (likeness(&name, known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -24,7 +30,30 @@ pub(super) fn unknown(tree: &Command, environment: impl Iterator<Item = OsString
     names.map(sentence).collect()
 }
 
+/// True if Kubernetes sets the variable for a service called `overdue`: `OVERDUE_PORT`, `OVERDUE_SERVICE_PORT_HTTP`,
+/// `OVERDUE_PORT_8000_TCP_ADDR` and the like.
+fn is_of_kubernetes(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+    let of_port = |rest: &str| rest.strip_prefix("PORT").is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    of_port(rest) || rest.strip_prefix("SERVICE_").is_some_and(|rest| rest == "HOST" || of_port(rest))
+}
+
 fn collect(command: &Command, known: &mut BTreeSet<String>) {
     known.extend(command.get_arguments().filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned)));
     command.get_subcommands().for_each(|command| collect(command, known));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_kubernetes_are_not_taken_for_misspelt_ones() {
+        let of_kubernetes =
+            ["OVERDUE_SERVICE_HOST", "OVERDUE_SERVICE_PORT", "OVERDUE_SERVICE_PORT_HTTP", "OVERDUE_PORT", "OVERDUE_PORT_8000_TCP_ADDR"];
+        let unknown_of = |names: &[&str]| unknown(&Command::new("overdue"), names.iter().map(OsString::from)).len();
+        assert_eq!(unknown_of(&of_kubernetes), 0);
+        assert_eq!(unknown_of(&[&of_kubernetes[..], &["OVERDUE_PORTS", "OVERDUE_SERVICE"]].concat()), 2);
+        assert_eq!(unknown_of(&of_kubernetes[1..]), 4);
+    }
 }

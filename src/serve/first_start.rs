@@ -46,7 +46,9 @@ impl FromElsewhere<'_> {
         let base_url = self.base_url.as_str();
         let (scheme, _) = base_url.split_once(':').unwrap_or_default();
         match self.reached {
-            _ if self.is_named => format!("From another device: open {base_url}/setup/ and type the code, the last part of that link."),
+            _ if self.is_named && !self.base_url.is_loopback() => {
+                format!("From another device: open {base_url}/setup/ and type the code, the last part of that link.")
+            }
             Some((address, true)) => {
                 let host = if address.ip().is_unspecified() { "ADDRESS".into() } else { address.ip().to_string() };
                 let host = if host.contains(':') { format!("[{host}]") } else { host };
@@ -57,7 +59,9 @@ impl FromElsewhere<'_> {
                 )
             }
             Some((_, false)) if self.has_passed => {
-                "This machine alone reaches it. The first lines of `systemctl cat overdue.socket` say how others do.".into()
+                "This machine alone reaches it: the supervisor listens on a loopback address. For the packaged service the first lines of \
+                 `systemctl cat overdue.socket` say how to change that."
+                    .into()
             }
             Some((address, false)) => format!(
                 "This machine alone reaches it. For other devices start it with --listen 0.0.0.0:{port} --base-url {scheme}://ADDRESS:{port}, \
@@ -111,6 +115,7 @@ mod tests {
             ("http://localhost:8000", false, ("0.0.0.0:8000", true), false, "open http://ADDRESS:8000/setup/, ADDRESS being"),
             ("https://[::1]:1", false, ("[2001:db8::1]:443", true), false, "open https://[2001:db8::1]:443/setup/ and"),
             ("http://127.0.0.1:8080", false, ("127.0.0.1:8080", false), false, "--listen 0.0.0.0:8080 --base-url http://ADDRESS:8080,"),
+            ("http://localhost:8000", true, ("127.0.0.1:8000", false), false, "--listen 0.0.0.0:8000 --base-url http://ADDRESS:8000,"),
             ("http://127.0.0.1:8000", false, ("127.0.0.1:8000", false), true, "systemctl cat overdue.socket"),
         ] {
             let base_url: BaseUrl = base_url.parse().unwrap();

@@ -12,7 +12,7 @@ use super::forward::Forward;
 use crate::domain::ping::Scheme;
 use crate::wire::client::{Client, Peer, is_trusted};
 use crate::wire::reply::{self, Reply};
-use crate::wire::request::BaseUrl;
+use crate::wire::request::{BaseUrl, is_loopback};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What proxies add.
@@ -97,11 +97,12 @@ impl Came {
         self.is_secure(base_url) || origin_of(&format!("http://{}", self.host)).is_some_and(|(_, host, _)| is_loopback(&host))
     }
 
-    /// True if browsers may be told to come by TLS alone: this server's own certificate is that of the name in the base URL.
+    /// True if browsers may be told to use TLS alone: this server has a certificate of its own, and the base URL names this host without a
+    /// port. With a port, other programs of the host may serve the other ports without TLS, and the rule is for all ports.
     pub(super) fn is_always_encrypted(&self, base_url: &BaseUrl) -> bool {
         let base = origin_of(base_url.as_str()).filter(|(scheme, host, _)| &**scheme == "https" && !is_loopback(host));
         let own = origin_of(&format!("https://{}", self.host));
-        self.is_encrypted && base.zip(own).is_some_and(|((_, base, _), (_, own, _))| base == own)
+        self.is_encrypted && base.zip(own).is_some_and(|((_, base, port), (_, own, _))| base == own && port == 443)
     }
 
     /// Whether what is typed travels unencrypted through networks of others.
@@ -151,11 +152,6 @@ pub(super) fn is_near(address: IpAddr) -> bool {
 fn is_known_host(host: &str, base_url: &BaseUrl) -> bool {
     let Some((_, host, _)) = origin_of(&format!("http://{host}")) else { return false };
     is_loopback(&host) || origin_of(base_url.as_str()).is_some_and(|(_, base, _)| base == host)
-}
-
-/// Whether a host, in lower case, is this very machine for every browser.
-fn is_loopback(host: &str) -> bool {
-    ["localhost", "127.0.0.1", "[::1]"].contains(&host)
 }
 
 /// Scheme, host and port, in one form: lower case, the port filled in.

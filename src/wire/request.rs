@@ -82,6 +82,11 @@ impl BaseUrl {
         }
     }
 
+    /// True if the host is this machine for every browser.
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.host().to_ascii_lowercase())
+    }
+
     /// The path of the URL: empty, or beginning with a slash and ending without one.
     pub(crate) fn path(&self) -> &str {
         &self.path
@@ -91,6 +96,11 @@ impl BaseUrl {
     pub(crate) fn inner_path<'p>(&self, path: &'p str) -> &'p str {
         path.strip_prefix(&*self.path).filter(|rest| rest.starts_with('/')).unwrap_or(path)
     }
+}
+
+/// True if a host, in lower case, is this machine for every browser. An IPv6 address may be in brackets.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&host)
 }
 
 /// The decoded parameters of a query, in order. A name or value that is not UTF-8 is `None`.

@@ -60,21 +60,23 @@ async fn requests_travel_encrypted() {
 }
 
 #[tokio::test]
-async fn pages_under_a_certificate_of_our_own_ask_for_tls_from_then_on() {
+async fn pages_under_a_certificate_of_our_own_ask_for_tls_where_the_base_url_names_no_port() {
     let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
-    let tls = Tls::new(certificate(&authority, directory.path()), ConnectionThreads::default());
-    let server = Server::start_encrypted(tls, |config| {
-        config.base_url = format!("https://{NAME}:8443").parse().unwrap();
-        config.web.auth = overdue::web::Auth::Password;
-    })
-    .await;
-    for (host, value) in [(NAME, Some("max-age=2592000")), ("checks.example.org:8443", Some("max-age=2592000")), ("localhost", None)] {
-        let mut stream = agree(&server, authority.client(DEFAULT_VERSIONS)).await.unwrap();
-        stream.write_all(format!("GET /docs/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
-        let page = answer(stream).await;
-        assert_eq!((page.status, page.header("strict-transport-security")), (200, value), "{host}");
+    for (port, value) in [("", Some("max-age=2592000")), (":8443", None)] {
+        let tls = Tls::new(certificate(&authority, directory.path()), ConnectionThreads::default());
+        let server = Server::start_encrypted(tls, |config| {
+            config.base_url = format!("https://{NAME}{port}").parse().unwrap();
+            config.web.auth = overdue::web::Auth::Password;
+        })
+        .await;
+        for (host, value) in [(NAME, value), ("checks.example.org:8443", value), ("localhost", None)] {
+            let mut stream = agree(&server, authority.client(DEFAULT_VERSIONS)).await.unwrap();
+            stream.write_all(format!("GET /docs/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+            let page = answer(stream).await;
+            assert_eq!((page.status, page.header("strict-transport-security")), (200, value), "{host}");
+        }
+        server.stop().await;
     }
-    server.stop().await;
     // A proxy that speaks TLS says so itself.
     let server = Server::start_with(|config| config.base_url = format!("https://{NAME}").parse().unwrap()).await;
     let page = server.send("GET", "/docs/", &[("X-Forwarded-Proto", "https"), ("X-Forwarded-For", "192.0.2.1")], b"").await;
