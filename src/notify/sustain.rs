@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const AT_ONCE: usize = 500;
 /// Channels that are sent to at the same time: see [limits](crate::docs::limits).
 const MOST_CHANNELS: usize = 4;
+/// Time between two requests of a round that alerts waiting for the channel get: they are news, a round is not.
+const TURN: Duration = Duration::from_secs(1);
 /// Flips that are read before others have a turn on this thread.
 const READ_AT_ONCE: usize = 64;
 
@@ -144,7 +146,7 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &Flips) {
     let ended = timeout(EVERY, send_all(sender, &channel, flips)).await;
     let sent = match ended.unwrap_or_else(|_| Some(Err((format!("it took longer than {} s", EVERY.as_secs()), 0)))) {
         None => return,
-        Some(Ok(())) if channel.health.failing.is_none() => return,
+        Some(Ok(())) if channel.health.failing.is_none() || has_failed_rows(sender, id) => return,
         Some(Ok(())) => (SendOutcome::Delivered, 0),
         Some(Err((reason, status))) => {
             if let Some(left_out) = FAILURES.admit(sender.handle.now()) {
@@ -160,6 +162,21 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &Flips) {
     let _ = sender.handle.call(Command::ReportDeliveries(vec![report])).await;
 }
 
+/// True if an alert waits for another try: the channel goes on failing until that is taken.
+fn has_failed_rows(sender: &MessageSender, id: ChannelId) -> bool {
+    sender.handle.with_state(|state| state.outbox.of_channel(id).any(|row| row.attempts > 0))
+}
+
+/// Waits until no alert waits for the channel, for at most [`TURN`].
+async fn yield_to_alerts(sender: &MessageSender, id: ChannelId) {
+    for _ in 0..TURN.as_millis() / LOOK.as_millis() {
+        if sender.handle.with_state(|state| state.outbox.waiting_for(id) == 0) {
+            return;
+        }
+        sleep(LOOK).await;
+    }
+}
+
 async fn send_all(sender: &MessageSender, channel: &Arc<Channel>, flips: &Flips) -> RoundEnd {
     let down = sender.told_down_ids(channel);
     if down.is_empty() {
@@ -173,7 +190,10 @@ async fn send_all(sender: &MessageSender, channel: &Arc<Channel>, flips: &Flips)
         return Some(Err((lacks, 0)));
     }
     let mut end = None;
-    for checks in down.chunks(AT_ONCE) {
+    for (number, checks) in down.chunks(AT_ONCE).enumerate() {
+        if number > 0 {
+            yield_to_alerts(sender, channel.id).await;
+        }
         read_flips(sender, checks, flips).await;
         let place = match settings.urls().next() {
             Some(url) => match sender.outbound.for_project(channel.project).reserve(url).await {

@@ -84,6 +84,56 @@ async fn a_check_that_is_up_fires_no_more() {
 }
 
 #[tokio::test]
+async fn a_new_alert_does_not_wait_for_a_whole_round() {
+    const DOWN: u128 = 1_001;
+    let slow = Act::Answer(Reply { status: 200, wait: Duration::from_millis(500), ..Reply::default() });
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    alertmanager(&site, &receiver, &[]).await;
+    for uuid in 1..=DOWN {
+        site.check(uuid, &format!("job-{uuid}")).await;
+        site.ping(uuid, Kind::Fail, "").await;
+    }
+    let down = DOWN as usize;
+    receiver.wait_for(down).await;
+    site.until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
+    receiver.act(slow);
+    site.clock.advance_secs(61);
+    receiver.wait_for(down + 1).await;
+    site.check(DOWN + 1, "new").await;
+    site.ping(DOWN + 1, Kind::Fail, "").await;
+    let seen = receiver.wait_for(down + 4).await;
+    let sizes: Vec<_> = seen[down..].iter().map(|seen| fires(&site, seen).len()).collect();
+    assert_eq!(sizes, [500, 1, 500, 1]);
+    assert_eq!(fires(&site, &seen[down + 1]), [("new".to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_round_that_is_taken_hides_no_alert_that_is_refused() {
+    let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+    let id = alertmanager(&site, &receiver, &[]).await;
+    site.check(7, "old").await;
+    site.ping(7, Kind::Fail, "").await;
+    receiver.wait_for(1).await;
+    site.until(|| site.handle.with_state(|state| state.outbox.is_empty())).await;
+    receiver.act(Act::Answer(Reply { status: 503, headers: vec![("Retry-After", "3600".into())], ..Reply::default() }));
+    site.check(8, "new").await;
+    site.ping(8, Kind::Fail, "").await;
+    assert!(site.failed(id).await.contains("503"));
+    let failing = || site.channel_now(id).health.failing.clone();
+    let before = failing();
+    receiver.act(Act::status(200));
+    for round in 3..5 {
+        site.clock.advance_secs(61);
+        let seen = receiver.wait_for(round).await;
+        assert_eq!(fires(&site, &seen[round - 1]), [("old".to_owned(), true)]);
+    }
+    // The first of the two rounds has ended.
+    assert_eq!(failing(), before);
+    site.clock.advance_secs(3_600);
+    site.until(|| failing().is_none()).await;
+}
+
+#[tokio::test]
 async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects() {
     let (site, other) = (Site::start().await, Receiver::start([Act::status(200)]).await);
     let mut silent = Vec::new();
