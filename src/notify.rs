@@ -286,6 +286,10 @@ impl Notifier {
                 rows += part.len();
                 together.push(Report { rows: part.to_vec(), ..report.clone() });
             };
+            if report.rows.is_empty() {
+                // It is about the channel alone.
+                part_of(&[]);
+            }
             report.rows.chunks(AT_ONCE).for_each(&mut part_of);
         }
         if !together.is_empty() {
@@ -333,7 +337,9 @@ impl Notifier {
                 group.push(next);
             }
             let numbers: Vec<DeliveryNumber> = group.iter().flat_map(Job::numbers).collect();
-            let commands = numbers.chunks(AT_ONCE).map(|numbers| Command::BeginDeliveries(numbers.to_vec()));
+            // More than go into one command are those of one message.
+            let last = numbers.last().copied().filter(|_| numbers.len() > AT_ONCE);
+            let commands = numbers.chunks(AT_ONCE).map(|numbers| Command::BeginDeliveries(numbers.to_vec(), last));
             let Some(outcomes) = self.carry_out(commands.collect()).await else {
                 // Some of them may have begun, and are not sent.
                 self.unreported.extend(group.iter().map(|job| (job.id, job.not_sent())));

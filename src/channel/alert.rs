@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::alert::Event;
-use crate::domain::check::Settings;
+use crate::domain::check::{NameSet, Settings};
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::UniqueKey;
 use crate::domain::moment::Moment;
@@ -144,6 +144,8 @@ pub struct CheckFacts {
     pub ping_keys: Vec<PingKey>,
     /// The check as the API shows it to a key that may read and write, if a template asks for it: see [`wants_json`].
     pub json: Option<String>,
+    /// The names under which the downtime was told, if the check has others by now.
+    pub told_as: Option<Arc<NameSet>>,
 }
 
 /// A ping that is told about.
@@ -378,9 +380,8 @@ impl Alert {
 
 impl CheckFacts {
     /// What is left of a check that is gone.
-    pub fn gone(name: &str, unique_key: UniqueKey, project: &str) -> Self {
-        let name = crate::domain::text::Name::parse(name).unwrap_or_default();
-        Self { unique_key, settings: Arc::new(Settings { name, ..Settings::default() }), ..Self::example(project) }
+    pub fn gone(names: NameSet, unique_key: UniqueKey, project: &str) -> Self {
+        Self { unique_key, settings: Arc::new(names.settings()), ..Self::example(project) }
     }
 
     /// A made-up check, for a test of a channel that is about no check.
@@ -400,6 +401,7 @@ impl CheckFacts {
             others: 0,
             ping_keys: Vec::new(),
             json: None,
+            told_as: None,
         }
     }
 

@@ -1,8 +1,14 @@
 //! What is told about checks: whether a downtime has been told, what waits to be sent, and what has become of it.
 
+mod attempt;
+
+use std::sync::Arc;
+
+use super::check::NameSet;
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use super::moment::Moment;
 use super::status::Status;
+pub use attempt::{Part, Recipient, RecipientResult};
 
 /// Whether the downtime that a check is in has been told to those who are to know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,6 +148,13 @@ impl Away {
         is_near.then(|| Self { from: self.from.min(later.from), to: self.to.max(later.to) })
     }
 
+    /// Returns the first of these times in which the ping may have been lost; else, if `expected` may not be that of then, the first that
+    /// had begun by the deadline.
+    pub fn explaining(all: impl Iterator<Item = Self> + Clone, expected: Moment, deadline: Moment) -> Option<Self> {
+        let touching = all.clone().find(|away| away.touches(expected, deadline));
+        touching.or_else(|| all.into_iter().find(|away| away.from <= deadline))
+    }
+
     /// What of it is not yet to come.
     pub fn until(self, now: Moment) -> Option<Self> {
         (self.from <= now).then_some(Self { to: self.to.min(now), ..self })
@@ -210,6 +223,12 @@ pub struct OutboxRow {
     pub skipped: u16,
     /// How the check was called, for a check that is gone.
     pub gone: Option<Box<GoneCheck>>,
+    /// The names under which the downtime was told, if the check has others by now.
+    pub told_as: Option<Arc<NameSet>>,
+    /// For an attempt that began with others in several commands.
+    pub part: Option<Part>,
+    /// The recipients of earlier attempts, if there are several; empty: nothing is known of them.
+    pub recipients: Arc<[Recipient]>,
 }
 
 impl OutboxRow {
@@ -224,8 +243,27 @@ impl OutboxRow {
         now: Moment,
     ) -> Self {
         let (attempts, interrupted, skipped) = (0, 0, 0);
-        let (begun, gone, doubtful, away) = (None, None, false, false);
-        Self { number, channel, check, flip, event, at, queued: now, attempts, begun, interrupted, doubtful, away, skipped, gone }
+        let (begun, gone, told_as, part, recipients) = (None, None, None, None, Arc::default());
+        let (queued, doubtful, away) = (now, false, false);
+        Self {
+            number,
+            channel,
+            check,
+            flip,
+            event,
+            at,
+            queued,
+            attempts,
+            begun,
+            interrupted,
+            doubtful,
+            away,
+            skipped,
+            gone,
+            told_as,
+            part,
+            recipients,
+        }
     }
 
     /// Whether an earlier attempt may have arrived.
@@ -237,8 +275,8 @@ impl OutboxRow {
 /// What is left of a check that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GoneCheck {
-    /// Its name.
-    pub name: Box<str>,
+    /// Its names.
+    pub names: NameSet,
     /// What incidents about it are called.
     pub unique_key: UniqueKey,
 }
@@ -270,6 +308,8 @@ pub struct Delivery {
     pub reason: Box<str>,
     /// The delivery that told this as well, in one message.
     pub told_with: Option<DeliveryNumber>,
+    /// An attempt before the last one may have arrived.
+    pub doubtful: bool,
 }
 
 impl Delivery {
@@ -350,6 +390,23 @@ pub enum DeliveryProof {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_downtime_is_explained_by_the_outage_in_which_its_ping_may_have_been_lost() {
+        let away = |from, to| Away { from: Moment::from_secs(from), to: Moment::from_secs(to) };
+        // That of an import comes before those of this server, the latest first.
+        let (import, later, earlier) = (away(100, 200), away(900, 950), away(300, 400));
+        for (all, expected, deadline, found) in [
+            (vec![import, later, earlier], 500, 1000, Some(later)),
+            (vec![import, later, earlier], 350, 800, Some(earlier)),
+            (vec![import, later, earlier], 150, 800, Some(import)),
+            (vec![later, earlier], 450, 800, Some(earlier)),
+            (vec![later], 450, 800, None),
+        ] {
+            let (expected, deadline) = (Moment::from_secs(expected), Moment::from_secs(deadline));
+            assert_eq!(Away::explaining(all.iter().copied(), expected, deadline), found, "{expected:?} {deadline:?}");
+        }
+    }
 
     #[test]
     fn reasons_are_one_short_line() {

@@ -13,6 +13,7 @@ use super::moment::Moment;
 use super::outcomes::{Outcomes, RunOutcome};
 use super::ping::{Kind, Meaning};
 use super::status::{Status, VisibleStatus};
+use super::text::{Name, Slug, Tags};
 pub use settings::{Filters, Settings};
 
 /// A run that a start ping began.
@@ -142,18 +143,17 @@ impl CheckState {
     /// Takes the check down if its deadline has passed at `now`. The flip bears the deadline. That lies after the last change: otherwise
     /// the check would have gone down with it. An earlier one means that the clock was set back since.
     pub fn settle(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
-        if let (Some((_, cause)), Some(deadline)) = (self.awaited(), self.passed(settings, now)) {
-            self.turn(Status::Down, cause, deadline, flips);
+        if let (Some((from, cause)), Some(deadline)) = (self.awaited(), self.passed(settings, now)) {
+            self.turn(Status::Down, cause, deadline, Some(from), flips);
         }
     }
 
     /// The same after something has happened at `now` that may have put the deadline before the last change: the flip is not earlier than
     /// that, unless the change lies ahead of the clock.
     fn settle_after(&mut self, cause: Option<Cause>, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
-        let cause = cause.or_else(|| self.awaited().map(|(_, cause)| cause));
-        if let (Some(cause), Some(deadline)) = (cause, self.passed(settings, now)) {
+        if let (Some((from, own)), Some(deadline)) = (self.awaited(), self.passed(settings, now)) {
             let at = if self.changed > now { deadline } else { deadline.max(self.changed) };
-            self.turn(Status::Down, cause, at, flips);
+            self.turn(Status::Down, cause.unwrap_or(own), at, Some(from), flips);
         }
     }
 
@@ -206,7 +206,7 @@ impl CheckState {
             Meaning::Fail(cause) => (Status::Down, cause),
             Meaning::Start | Meaning::Log | Meaning::Ignored => return,
         };
-        self.turn(to, cause, now, flips);
+        self.turn(to, cause, now, None, flips);
         self.expect(settings);
         // The run that goes on may be overdue already.
         self.settle_after(None, settings, now, flips);
@@ -263,7 +263,7 @@ impl CheckState {
     pub fn pause(&mut self, settings: &Settings, now: Moment, flips: &mut Vec<Flip>) {
         self.settle(settings, now, flips);
         (self.run, self.untouched) = (None, false);
-        self.turn(Status::Paused, Cause::Operator, now, flips);
+        self.turn(Status::Paused, Cause::Operator, now, None, flips);
     }
 
     /// Makes a paused check new again; `false`, and nothing changed, when it is not paused.
@@ -274,7 +274,7 @@ impl CheckState {
         }
         self.last_ping = None;
         (self.run, self.untouched) = (None, false);
-        self.turn(Status::New, Cause::Operator, now, flips);
+        self.turn(Status::New, Cause::Operator, now, None, flips);
         true
     }
 
@@ -301,9 +301,9 @@ impl CheckState {
         };
     }
 
-    fn turn(&mut self, to: Status, cause: Cause, at: Moment, flips: &mut Vec<Flip>) {
+    fn turn(&mut self, to: Status, cause: Cause, at: Moment, awaited: Option<Moment>, flips: &mut Vec<Flip>) {
         if self.status != to {
-            let flip = Flip { at, from: self.status, to, cause };
+            let flip = Flip { at, from: self.status, to, cause, awaited };
             self.apply_flip(&flip);
             flips.push(flip);
         }
@@ -322,6 +322,30 @@ impl CheckState {
     }
 }
 
+/// What a check is called by receivers that know an incident by its labels.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NameSet {
+    /// Its name.
+    pub name: Name,
+    /// Its slug.
+    pub slug: Slug,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+impl NameSet {
+    /// Returns the names in these settings.
+    pub fn of(settings: &Settings) -> Self {
+        Self { name: settings.name.clone(), slug: settings.slug.clone(), tags: settings.tags.clone() }
+    }
+
+    /// Returns settings of which nothing but the names is known.
+    pub fn settings(self) -> Settings {
+        let Self { name, slug, tags } = self;
+        Settings { name, slug, tags, ..Settings::default() }
+    }
+}
+
 /// A check: what names it, what its owner has set, and what has become of it. Cheap to clone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
@@ -337,6 +361,8 @@ pub struct Check {
     pub settings: Arc<Settings>,
     /// What has become of it.
     pub state: CheckState,
+    /// Its names before they were changed during the downtime that was told; `None`: it has them still.
+    pub told_as: Option<Arc<NameSet>>,
 }
 
 #[cfg(test)]

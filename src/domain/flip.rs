@@ -18,6 +18,9 @@ pub struct Flip {
     pub to: Status,
     /// What caused it.
     pub cause: Cause,
+    /// If a deadline that passed is the cause: when the ping was expected, or when the run began. `None`: another cause, or the flip was
+    /// logged before this was recorded.
+    pub awaited: Option<Moment>,
 }
 
 /// What caused a change of status.

@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn flip(at: Moment, from: Status, to: Status) -> Flip {
-        Flip { at, from, to, cause: Cause::Unknown }
+        Flip { at, from, to, cause: Cause::Unknown, awaited: None }
     }
 
     const HOUR: i64 = 3600 * MICROS;

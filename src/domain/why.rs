@@ -15,8 +15,11 @@ pub struct Known {
     pub took: Option<i64>,
 }
 
-/// When a ping was expected that did not come until a flip. `None`: the settings are not those of then any more.
+/// When a ping was expected that did not come until a flip. `None`: that was not recorded, and the settings are not those of then any more.
 pub fn expected(flip: Flip, settings: &Settings, last_success: Option<Moment>) -> Option<Moment> {
+    if flip.awaited.is_some() {
+        return flip.awaited;
+    }
     // A deadline is that much later than what was expected.
     let expected = flip.at.plus_secs(-settings.grace.get());
     let by_success = last_success.and_then(|success| settings.expected_after(success));
@@ -37,8 +40,9 @@ pub fn sentence(flip: Flip, settings: &Settings, known: Known, times: &Times<'_>
             None => format!("It had until {at} to report ({zone}). {}", since()),
         },
         Cause::Overrun => {
-            let start = times.when(flip.at.plus_secs(-grace));
-            format!("It started {start} and has not reported an end within {} ({zone}).", duration(seconds(grace)))
+            let start = flip.awaited.unwrap_or(flip.at.plus_secs(-grace));
+            let within = duration(flip.at.micros_since(start));
+            format!("It started {} and has not reported an end within {within} ({zone}).", times.when(start))
         }
         Cause::Edited => format!("Its settings were changed, and by the new ones it had until {at} to report ({zone}). {}", since()),
         Cause::Fail => format!("It reported a failure {when} ({zone}){}.", after()),
@@ -70,7 +74,7 @@ pub fn standing(check: &Check, last: Option<Flip>, known: Known, times: &Times<'
     state.settle(settings, now, &mut flips);
     let (headline, mut reason) = match state.visible_status(settings, now) {
         VisibleStatus::Down => {
-            let stored = Flip { at: state.changed, from: Status::Up, to: Status::Down, cause: Cause::Unknown };
+            let stored = Flip { at: state.changed, from: Status::Up, to: Status::Down, cause: Cause::Unknown, awaited: None };
             let flip = flips.last().copied().or(last).filter(|flip| flip.to == Status::Down).unwrap_or(stored);
             let since = format!("Down since {} ({}).", times.at(flip.at), duration(now.micros_since(flip.at)));
             (since, vec![sentence(flip, settings, known, times)])
@@ -145,11 +149,6 @@ pub fn word(cause: Cause) -> &'static str {
         Cause::Operator => "operator",
         Cause::Unknown => "unknown",
     }
-}
-
-/// Seconds in microseconds.
-fn seconds(seconds: i64) -> i64 {
-    Moment::from_secs(seconds).micros()
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ mod tests {
         let random = Random::seeded(1);
         let state = crate::domain::check::CheckState::new(at(0));
         let (id, project) = (CheckId(1), ProjectId(2));
-        Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state }
+        Check { id, uuid: random.uuid(), badge: random.uuid(), project, settings: std::sync::Arc::default(), state, told_as: None }
     }
 
     fn ping(alarm: &mut Alarm, check: &mut Check, kind: Kind, now: Moment) {

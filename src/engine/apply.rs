@@ -150,7 +150,7 @@ impl WorkingState {
             Command::CreateWindow(request) => self.create_window(*request, now),
             Command::DeleteWindow(project, id) => self.delete_window(project, id, now),
             Command::Remind(channel) => self.remind(channel, now),
-            Command::BeginDeliveries(numbers) => Ok(self.begin_deliveries(numbers, now)),
+            Command::BeginDeliveries(numbers, last) => Ok(self.begin_deliveries(numbers, last, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
             Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
             Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),

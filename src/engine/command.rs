@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod declare;
+mod report;
 pub mod stage;
 pub mod user;
 
@@ -25,6 +26,7 @@ use crate::domain::wanted::Conflict;
 use crate::domain::window::{Window, WindowTimes};
 pub use answer::{Answer, Unavailable};
 use declare::{Declare, Declared};
+pub use report::{Report, SendOutcome};
 use stage::{StageCommand, StageOutcome, StageRefusal};
 use user::{UserCommand, UserRefusal};
 
@@ -148,8 +150,9 @@ pub enum Command {
     DeleteWindow(ProjectId, WindowId),
     /// Remind a channel of the checks that are still down; not while an earlier reminder waits.
     Remind(ChannelId),
-    /// Sending these begins. Answered with [`Outcome::Begun`].
-    BeginDeliveries(Vec<DeliveryNumber>),
+    /// Sending these begins. They may be a part of one message, which is sent after the row of this number has begun, too. Answered with
+    /// [`Outcome::Begun`].
+    BeginDeliveries(Vec<DeliveryNumber>, Option<DeliveryNumber>),
     /// What has come of sending.
     ReportDeliveries(Vec<Report>),
     /// Send again what was given up, as a new row of the outbox. Answered with [`Outcome::Queued`].
@@ -316,57 +319,6 @@ pub struct NewWindow {
     pub tags: Tags,
     /// When it is open.
     pub times: WindowTimes,
-}
-
-/// What has come of one message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
-    /// To which channel it was sent.
-    pub channel: ChannelId,
-    /// The channel as it was then; `None`: it was not sent at all, so that the settings do not matter.
-    pub sent_to: Option<Arc<Channel>>,
-    /// What it told.
-    pub rows: Vec<DeliveryNumber>,
-    /// Which of them stands for the message.
-    pub told_with: Option<DeliveryNumber>,
-    /// What has come of it.
-    pub sent: SendOutcome,
-    /// The status of the answer, or 0.
-    pub status: u16,
-}
-
-/// What has come of sending something. Reasons are sentences without secrets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SendOutcome {
-    /// The channel took it.
-    Delivered,
-    /// The channel took it, but not for all of its recipients.
-    DeliveredInPart(Box<str>),
-    /// A later row tells it as well, or it was over before it was told.
-    Superseded(Box<str>),
-    /// This channel is told nothing of the kind.
-    Skipped(Box<str>),
-    /// It will never be taken, or was tried for long enough.
-    Failed(Box<str>),
-    /// The channel takes nothing until somebody changes something: it is disabled.
-    Closed(Box<str>),
-    /// It is to be sent again.
-    Later {
-        /// What went wrong; empty: nothing that the channel has to do with.
-        reason: Box<str>,
-        /// The request had gone out, so it may have arrived.
-        doubtful: bool,
-    },
-}
-
-impl SendOutcome {
-    /// The same of settings that the channel has no more: what was not taken is tried again with those that it has now.
-    pub fn under_old_settings(self) -> Self {
-        match self {
-            Self::Failed(reason) | Self::Closed(reason) => Self::Later { reason, doubtful: false },
-            other => other,
-        }
-    }
 }
 
 /// What a command came to, once it is on disk.

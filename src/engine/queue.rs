@@ -229,7 +229,7 @@ fn weight(command: &Command) -> usize {
         Command::Stage(command) => command.weight(),
         Command::NoteKeyUses(uses) => size_of_val(&**uses),
         Command::Expire(checks) | Command::BringBack(checks) | Command::AssignChannel { checks, .. } => size_of_val(&**checks),
-        Command::BeginDeliveries(numbers) => size_of_val(&**numbers),
+        Command::BeginDeliveries(numbers, _) => size_of_val(&**numbers),
         Command::ReportDeliveries(reports) => reports.iter().map(|report| size_of_val(report) + size_of_val(&*report.rows)).sum(),
         Command::Pause(_)
         | Command::Resume(_)

@@ -41,7 +41,7 @@ mod tests {
     fn no_downtime_is_lost_and_no_time_runs_backwards() {
         let flip = |check: u64, number, secs, to| {
             let (at, cause) = (Moment::from_secs(secs), Cause::Unknown);
-            let flip = Flip { at, from: Status::New, to, cause };
+            let flip = Flip { at, from: Status::New, to, cause, awaited: None };
             (CheckId(check), number, ImportedFlip { check: Uuid::nil(), flip })
         };
         let (up, down) = (Status::Up, Status::Down);

@@ -108,6 +108,9 @@ pub struct StagedFlipRow {
     to: String,
     /// A word, or an exit status; nothing if it is unknown.
     cause: CauseRow,
+    /// When the ping was expected, or when the run began; not there if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    awaited: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,7 +140,14 @@ impl From<StagedFlip> for StagedFlipRow {
             Cause::Exit(status) => CauseRow::Exit(status),
             cause => CauseRow::Word(word(cause).into()),
         };
-        Self { check: check.0, at: flip.at.micros(), from: flip.from.name().into(), to: flip.to.name().into(), cause }
+        Self {
+            check: check.0,
+            at: flip.at.micros(),
+            from: flip.from.name().into(),
+            to: flip.to.name().into(),
+            cause,
+            awaited: flip.awaited.map(Moment::micros),
+        }
     }
 }
 
@@ -151,7 +161,8 @@ impl StagedFlipRow {
             CauseRow::Exit(status) => Cause::Exit(status),
             CauseRow::Word(word) => CAUSES.into_iter().find(|(_, known)| *known == word).ok_or("no such cause")?.0,
         };
-        let flip = Flip { at: Moment::from_micros(self.at), from: status(&self.from)?, to: status(&self.to)?, cause };
+        let (at, awaited) = (Moment::from_micros(self.at), self.awaited.map(Moment::from_micros));
+        let flip = Flip { at, from: status(&self.from)?, to: status(&self.to)?, cause, awaited };
         Ok(StagedFlip { check: CheckId(self.check), flip })
     }
 }

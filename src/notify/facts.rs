@@ -7,7 +7,7 @@ use super::plan::{Item, Job};
 use super::sending::MessageSender;
 use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, MailText, News, PingFacts};
 use crate::channel::words;
-use crate::domain::alert::{Event, OutboxRow};
+use crate::domain::alert::{Away, Event, OutboxRow};
 use crate::domain::check::Check;
 use crate::domain::flip::{Cause, Flip};
 use crate::domain::ids::{Arrival, CheckId, FlipNumber, ProjectId};
@@ -107,7 +107,7 @@ impl MessageSender {
             delay: *delay,
             up_since: *up_since,
             changes: (*skipped > 0).then(|| (u16::try_from(*skipped).unwrap_or(u16::MAX), *since)),
-            away: if row.away { self.away(check.as_ref(), row) } else { None },
+            away: if row.away { self.away(check.as_ref(), row, Some(flip)) } else { None },
             window: check.as_ref().and_then(|check| self.window(check, row)),
         };
         let news = match row.event {
@@ -127,9 +127,10 @@ impl MessageSender {
         };
         let facts = match (&check, &row.gone) {
             (Some(check), _) => self.check(channel, check, flip.at, logged.map(|logged| logged.arrival)),
-            (None, Some(gone)) => CheckFacts::gone(&gone.name, gone.unique_key, &self.project_name(channel.project)),
+            (None, Some(gone)) => CheckFacts::gone(gone.names.clone(), gone.unique_key, &self.project_name(channel.project)),
             (None, None) => CheckFacts::example(&self.project_name(channel.project)),
         };
+        let facts = CheckFacts { told_as: row.told_as.clone(), ..facts };
         Facts::Check(Box::new(facts), news)
     }
 
@@ -148,15 +149,13 @@ impl MessageSender {
     }
 
     /// The time without pings in which the one of this check may have been lost: its own, or that before an import of its project.
-    fn away(&self, check: Option<&Check>, row: &OutboxRow) -> Option<(Moment, Moment)> {
+    fn away(&self, check: Option<&Check>, row: &OutboxRow, flip: Option<Flip>) -> Option<(Moment, Moment)> {
         let check = check?;
-        let expected = row.at.plus_secs(-check.settings.grace.get());
+        let expected = flip.and_then(|flip| flip.awaited).unwrap_or(row.at.plus_secs(-check.settings.grace.get()));
         self.handle.with_state(|state| {
             let of_project = state.project(check.project).and_then(|found| found.project.import.as_ref()?.away);
-            let all = || of_project.iter().chain(state.away.iter().rev());
-            // With another grace than the one of then, the latest that had begun.
-            let touching = all().find(|away| away.touches(expected, row.at));
-            touching.or_else(|| all().find(|away| away.from <= row.at)).map(|away| (away.from, away.to))
+            let all = of_project.iter().chain(state.away.iter().rev()).copied();
+            Away::explaining(all, expected, row.at).map(|away| (away.from, away.to))
         })
     }
 
@@ -201,6 +200,7 @@ impl MessageSender {
             others,
             ping_keys: self.ping_keys(check.project),
             json: alert::wants_json(&channel.settings).then(|| (self.show)(check)),
+            told_as: None,
         }
     }
 
@@ -269,7 +269,7 @@ impl MessageSender {
         let is_away = up.is_empty() && items.iter().all(|item| item.row.away);
         let first = items.first().filter(|_| is_away).map(|item| &item.row);
         let of = |row: &OutboxRow| self.handle.with_state(|state| state.check(row.check).cloned());
-        match first.and_then(|row| self.away(of(row).as_ref(), row)) {
+        match first.and_then(|row| self.away(of(row).as_ref(), row, self.flip(row.flip))) {
             Some((from, until)) => Facts::Away { from, until, checks: down },
             None => Facts::Digest { down, up },
         }
@@ -281,7 +281,7 @@ impl MessageSender {
         let check = self.handle.with_state(|state| state.check(row.check).cloned());
         let name = match (&check, &row.gone) {
             (Some(check), _) => words::name(&check.settings),
-            (None, Some(gone)) => gone.name.to_string(),
+            (None, Some(gone)) => words::name(&gone.names.clone().settings()),
             (None, None) => String::new(),
         };
         Brief {
@@ -298,7 +298,7 @@ impl MessageSender {
 /// A flip of which no more is known than its row in the outbox says.
 fn unknown(row: &OutboxRow) -> Flip {
     let (from, to) = if row.event == Event::Up { (Status::Down, Status::Up) } else { (Status::Up, Status::Down) };
-    Flip { at: row.at, from, to, cause: Cause::Unknown }
+    Flip { at: row.at, from, to, cause: Cause::Unknown, awaited: None }
 }
 
 /// Which checks of projects are down, remembered for a moment: ten thousand messages in a row would count ten thousand checks each.

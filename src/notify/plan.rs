@@ -14,7 +14,7 @@ use shares::Shares;
 
 use super::rules::Rules;
 use crate::channel::alert::Delay;
-use crate::domain::alert::OutboxRow;
+use crate::domain::alert::{OutboxRow, Recipient};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::moment::Moment;
@@ -88,7 +88,7 @@ impl Job {
         let report = |rows: Vec<&Arc<OutboxRow>>, doubtful| {
             let sent = SendOutcome::Later { reason: "".into(), doubtful };
             let rows = rows.into_iter().map(|row| row.number).collect();
-            Report { channel: self.channel.id, sent_to: None, rows, sent, status: 0, told_with: None }
+            Report { recipients: Default::default(), channel: self.channel.id, sent_to: None, rows, sent, status: 0, told_with: None }
         };
         [report(sure, false), report(doubtful, true)].into_iter().filter(|report| !report.rows.is_empty()).collect()
     }
@@ -107,12 +107,19 @@ pub(super) struct JobEnd {
     pub(super) reason: Box<str>,
     /// The status of the answer, or 0.
     pub(super) status: u16,
+    /// The results for several recipients, if it is sent again.
+    pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
 impl JobEnd {
+    /// The end of a message to nobody but the channel itself.
+    pub(super) fn new(outcome: JobOutcome, reason: &str, status: u16) -> Self {
+        Self { outcome, reason: reason.into(), status, recipients: None }
+    }
+
     /// It failed for this reason, and is tried again.
     pub(super) fn failed(reason: &str) -> Self {
-        Self { outcome: JobOutcome::Later { after: None, doubtful: true }, reason: reason.into(), status: 0 }
+        Self::new(JobOutcome::Later { after: None, doubtful: true }, reason, 0)
     }
 }
 
@@ -159,7 +166,7 @@ impl Step {
 
     fn finish(&mut self, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendOutcome) {
         self.over.extend(&rows);
-        self.reports.push(Report { channel, sent_to: None, rows, sent, status: 0, told_with: None });
+        self.reports.push(Report { recipients: Default::default(), channel, sent_to: None, rows, sent, status: 0, told_with: None });
     }
 }
 
@@ -279,7 +286,7 @@ impl Plan {
         let Some(job) = self.under_way.get(&id) else { return Vec::new() };
         let Some(progress) = self.channels.get_mut(&job.channel.id) else { return Vec::new() };
         self.ended.insert(id);
-        let JobEnd { mut outcome, mut reason, status } = done;
+        let JobEnd { mut outcome, mut reason, status, recipients } = done;
         let is_refused = outcome == JobOutcome::Refused;
         if is_refused && !progress.is_refused_for_good(job, rules) {
             // Somebody may be mending the receiver.
@@ -310,20 +317,20 @@ impl Plan {
             JobOutcome::Refused => SendOutcome::Failed(reason),
             JobOutcome::Closed => SendOutcome::Closed(reason),
             JobOutcome::Later { doubtful, .. } => SendOutcome::Later { reason, doubtful },
-            // It says nothing about the channel, which has taken it. After a start nobody knows for whom.
+            // It says nothing about the channel, which has taken it.
             JobOutcome::LaterInPart => SendOutcome::Later { reason: "".into(), doubtful: true },
         };
         let first = job.items.first().map(|item| item.row.number);
         let report = |rows: &[DeliveryNumber], sent, status| {
             let sent_to = Some(Arc::clone(&job.channel));
-            Report { channel: job.channel.id, sent_to, rows: rows.to_vec(), sent, status, told_with: first }
+            Report { recipients: Default::default(), channel: job.channel.id, sent_to, rows: rows.to_vec(), sent, status, told_with: first }
         };
         let mut reports = Vec::new();
         if !job.superseded.is_empty() && !matches!(sent, SendOutcome::Later { .. }) {
             let sent = SendOutcome::Superseded("a later message tells it as well".into());
             reports.push(report(&job.superseded, sent, 0));
         }
-        reports.push(report(&job.numbers(), sent, status));
+        reports.push(Report { recipients, ..report(&job.numbers(), sent, status) });
         reports
     }
 

@@ -1,62 +1,55 @@
 //! Mails to several recipients: one for each, so that what happens to one of them changes nothing for the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
 use super::sending::{Exchange, MessageSender};
 use crate::channel::{Alert, Attempt, Judged, Verdict};
-use crate::domain::alert::OutboxRow;
+use crate::domain::alert::{Delivery, OutboxRow, Recipient, RecipientResult};
 use crate::domain::channel::ChannelSettings;
-use crate::domain::ids::DeliveryNumber;
 use crate::domain::project::Channel;
 
-/// Rows that are remembered before those that no longer wait are looked for.
-const MOST_REMEMBERED: usize = 1_000;
+/// Results that are kept of one message, one for each recipient in each row: see [limits](crate::docs::limits). Of a longer digest none are
+/// kept: all recipients get it again, marked as a possible repeat.
+const MOST_KEPT: usize = 20_000;
 
-/// What is known of the recipients of messages that some of them have taken and others are to be sent again. A start forgets it: then all
-/// get the message again, under the same `Message-ID` and marked as a possible repeat.
-#[derive(Default)]
-pub(super) struct RecipientProgress(HashMap<DeliveryNumber, RowProgress>);
-
-/// What is known of the recipients of one row.
-#[derive(Clone, Default)]
-struct RowProgress {
-    /// Recipients that need no further try, and the error of those that refused it for good.
-    settled: BTreeMap<Box<str>, Option<String>>,
-    /// Recipients that may have got it although no answer came.
-    doubtful: BTreeSet<Box<str>>,
+/// What is known of a recipient of a row; `None`: nothing.
+fn known<'r>(row: &'r OutboxRow, recipient: &str) -> Option<&'r RecipientResult> {
+    row.recipients.iter().find(|known| *known.address == *recipient).map(|known| &known.result)
 }
 
-impl RecipientProgress {
-    /// What is settled for a recipient in each of these rows: `None` if a row is still to be sent.
-    fn settled(&self, rows: &[Arc<OutboxRow>], recipient: &str) -> Option<Option<String>> {
-        let settled = |row: &Arc<OutboxRow>| self.0.get(&row.number)?.settled.get(recipient).cloned();
-        let all: Option<Vec<_>> = rows.iter().map(settled).collect();
-        all?.into_iter().next()
+/// What is settled for a recipient in each of these rows: `None` if a row is still to be sent.
+fn settled(rows: &[Arc<OutboxRow>], recipient: &str) -> Option<Settled> {
+    let mut results = rows.iter().map(|row| known(row, recipient));
+    let first = results.next().flatten().filter(|result| result.is_settled())?;
+    if !results.all(|result| result.is_some_and(RecipientResult::is_settled)) {
+        return None;
     }
+    Some(if let RecipientResult::Refused(error) = first { Settled::Refused(error.to_string()) } else { Settled::Taken })
+}
 
-    /// True if a recipient may have got one of these rows.
-    fn is_doubtful(&self, rows: &[Arc<OutboxRow>], recipient: &str) -> bool {
-        rows.iter().any(|row| self.0.get(&row.number).map_or(row.doubtful, |progress| progress.doubtful.contains(recipient)))
-    }
+/// True if a recipient may have got one of these rows. One that the channel has been given since has not.
+fn is_doubtful(rows: &[Arc<OutboxRow>], recipient: &str) -> bool {
+    let in_row = |row: &Arc<OutboxRow>| match known(row, recipient) {
+        Some(result) => *result == RecipientResult::Doubtful,
+        None => row.doubtful && row.recipients.is_empty(),
+    };
+    rows.iter().any(in_row)
+}
 
-    /// Remembers the results of a try of a message that is to be sent again.
-    fn note(&mut self, rows: &[Arc<OutboxRow>], sent: &[Sent]) {
-        for row in rows {
-            let progress = self.0.entry(row.number).or_default();
-            for Sent { recipient, result, doubtful } in sent {
-                if *doubtful {
-                    progress.doubtful.insert(recipient.as_str().into());
-                }
-                if let Settled::Taken | Settled::Refused(_) = result {
-                    let error = if let Settled::Refused(error) = result { Some(error.clone()) } else { None };
-                    progress.settled.insert(recipient.as_str().into(), error);
-                }
-            }
-        }
+/// The results of a try, for the rows of the message; none if these are too many.
+fn results(rows: &[Arc<OutboxRow>], sent: &[Sent]) -> Arc<[Recipient]> {
+    if rows.len() * sent.len() > MOST_KEPT {
+        return Arc::default();
     }
+    let result = |sent: &Sent| match &sent.result {
+        Settled::Taken => RecipientResult::Taken,
+        Settled::Refused(error) => RecipientResult::Refused(Delivery::reason(error)),
+        Settled::Later(_) if sent.doubtful || is_doubtful(rows, &sent.recipient) => RecipientResult::Doubtful,
+        Settled::Later(_) => RecipientResult::Open,
+    };
+    sent.iter().map(|sent| Recipient { address: sent.recipient.as_str().into(), result: result(sent) }).collect()
 }
 
 /// The result for one recipient.
@@ -89,15 +82,16 @@ impl MessageSender {
             let error = "every recipient has unsubscribed; enable the channel to send to all of them again".into();
             return Exchange::of(Judged { verdict: Verdict::Closed, error, status: 0 });
         };
-        if others.is_empty() && self.recipients.borrow().settled(rows, first).is_none() {
+        // Of several that it had before, this one may have got it.
+        if others.is_empty() && rows.iter().all(|row| row.recipients.is_empty()) {
             return self.mail_one(channel, settings, first, alert, attempt, rows).await;
         }
         let mut sent = Vec::with_capacity(recipients.len());
         let mut failures: Vec<(String, Exchange)> = Vec::new();
         let mut silence = None;
         for recipient in &recipients {
-            if let Some(error) = self.recipients.borrow().settled(rows, recipient) {
-                sent.push(Sent { recipient: recipient.clone(), result: error.map_or(Settled::Taken, Settled::Refused), doubtful: false });
+            if let Some(result) = settled(rows, recipient) {
+                sent.push(Sent { recipient: recipient.clone(), result, doubtful: false });
                 continue;
             }
             if let Some(error) = &silence {
@@ -121,13 +115,12 @@ impl MessageSender {
             // Nobody has got it: the worst answer is that of the message, as if it had gone to that recipient alone.
             let later = failures.iter().position(|(_, exchange)| matches!(exchange.judged.verdict, Verdict::Later { .. }));
             let error = told(&sent, false);
-            self.remember(rows, &sent, later.is_some());
-            let Some((_, mut exchange)) = failures.into_iter().nth(later.unwrap_or_default()) else {
+            let doubtful = failures.iter().any(|(_, exchange)| exchange.doubtful);
+            let Some((_, exchange)) = failures.into_iter().nth(later.unwrap_or_default()) else {
                 return Exchange::of(Judged { verdict: Verdict::Unsendable, error, status: 0 });
             };
-            exchange.judged.error = error;
-            exchange.doubtful = sent.iter().any(|sent| sent.doubtful);
-            return exchange;
+            let judged = Judged { error, ..exchange.judged };
+            return Exchange { judged, doubtful, recipients: Some(results(rows, &sent)), ..exchange };
         }
         // Others have taken it, so a lasting refusal is about the recipient, unless it came before the server was given one.
         for sent in &mut sent {
@@ -140,15 +133,14 @@ impl MessageSender {
             }
         }
         let is_open = sent.iter().any(|sent| matches!(sent.result, Settled::Later(_)));
-        self.remember(rows, &sent, is_open);
         let status = failures.first().map_or(250, |(_, exchange)| exchange.judged.status);
         let verdict = if is_open { Verdict::Later { after: None } } else { Verdict::Delivered };
         Exchange {
             judged: Judged { verdict, error: told(&sent, true), status },
-            // After a start it is not known who has got it.
             doubtful: is_open,
             is_unreachable: false,
             is_taken_by_some: true,
+            recipients: Some(results(rows, &sent)),
         }
     }
 
@@ -167,7 +159,7 @@ impl MessageSender {
             Err(error) => return Exchange::of(Judged { verdict: Verdict::Unsendable, error: error.to_string(), status: 0 }),
         };
         let suffix: String = Sha256::digest(recipient).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        let doubtful = if rows.is_empty() { attempt.doubtful } else { self.recipients.borrow().is_doubtful(rows, recipient) };
+        let doubtful = if rows.is_empty() { attempt.doubtful } else { is_doubtful(rows, recipient) };
         let mut attempt = Attempt {
             doubtful,
             mail_id: format!("{}-{suffix}", attempt.mail_id),
@@ -176,19 +168,6 @@ impl MessageSender {
             ..attempt.clone()
         };
         self.tell_one(channel, own, alert, &mut attempt).await
-    }
-
-    /// Keeps what is known of the recipients of rows that are sent again, and forgets that of all others.
-    fn remember(&self, rows: &[Arc<OutboxRow>], sent: &[Sent], is_open: bool) {
-        let mut progress = self.recipients.borrow_mut();
-        if !is_open {
-            rows.iter().for_each(|row| _ = progress.0.remove(&row.number));
-            return;
-        }
-        progress.note(rows, sent);
-        if progress.0.len() > MOST_REMEMBERED {
-            self.handle.with_state(|state| progress.0.retain(|number, _| state.outbox.get(*number).is_some()));
-        }
     }
 }
 

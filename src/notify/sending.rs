@@ -10,12 +10,11 @@ use tokio::time::timeout;
 
 use super::facts::OthersDown;
 use super::plan::{Job, JobEnd, JobOutcome};
-use super::recipients::RecipientProgress;
 use super::{Config, Unsubscribe};
 use crate::channel::alert::{CheckFacts, Facts, News, Scene};
 use crate::channel::answer::{CommandEnd, MailStage, Response};
 use crate::channel::{self, Alert, Answer, Attempt, Judged, Step, words};
-use crate::domain::alert::OutboxRow;
+use crate::domain::alert::{OutboxRow, Recipient};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::Check;
 use crate::domain::ids::ChannelId;
@@ -49,7 +48,6 @@ pub(super) struct MessageSender {
     pub(super) others: RefCell<OthersDown>,
     pages: Option<String>,
     unsubscribe: Option<Unsubscribe>,
-    pub(super) recipients: RefCell<RecipientProgress>,
     pub(super) outbound: Outbound,
     host: String,
     /// Channels that are sent alerts again at the moment. Nothing else is sent to them meanwhile: it might be overtaken.
@@ -65,12 +63,14 @@ pub(super) struct Exchange {
     pub(super) is_unreachable: bool,
     /// Of several recipients some have taken it.
     pub(super) is_taken_by_some: bool,
+    /// The results for several recipients; `None`: there are none.
+    pub(super) recipients: Option<Arc<[Recipient]>>,
 }
 
 impl Exchange {
     /// The result of a message that has certainly not arrived unless it was taken.
     pub(super) fn of(judged: Judged) -> Self {
-        Self { judged, doubtful: false, is_unreachable: false, is_taken_by_some: false }
+        Self { judged, doubtful: false, is_unreachable: false, is_taken_by_some: false, recipients: None }
     }
 
     fn later(error: String, doubtful: bool) -> Self {
@@ -81,20 +81,20 @@ impl Exchange {
 impl MessageSender {
     pub(super) fn new(handle: Handle, config: Config) -> Self {
         let Config { outbound, zone, host, show, pages, unsubscribe, heartbeat: _, last_round: _ } = config;
-        let (others, recipients, resending) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { handle, zone, show, pages, unsubscribe, others, recipients, outbound, host, resending }
+        let (others, resending) = (RefCell::default(), RefCell::default());
+        Self { handle, zone, show, pages, unsubscribe, others, outbound, host, resending }
     }
 
     /// Sends a message to the end.
     pub(super) async fn send(&self, job: &Job) -> JobEnd {
         let Some(first) = job.items.first().map(|item| &item.row) else {
-            return JobEnd { outcome: JobOutcome::Skipped, reason: "there is nothing to tell".into(), status: 0 };
+            return JobEnd::new(JobOutcome::Skipped, "there is nothing to tell", 0);
         };
         let now = self.handle.now();
         let instance = self.instance();
         let facts = self.facts(job);
         if matches!(&facts, Facts::Still(down) if down.is_empty()) {
-            return JobEnd { outcome: JobOutcome::Skipped, reason: "nothing is down any more".into(), status: 0 };
+            return JobEnd::new(JobOutcome::Skipped, "nothing is down any more", 0);
         }
         let alert = self.words(&job.channel, facts, now);
         let mail_id = |flip: u64| format!("{instance}-{}-{flip}", job.channel.id.0);
@@ -117,7 +117,7 @@ impl MessageSender {
             unsubscribe: None,
         };
         let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
-        let Exchange { judged: Judged { verdict, error, status }, doubtful, is_taken_by_some, .. } =
+        let Exchange { judged: Judged { verdict, error, status }, doubtful, is_taken_by_some, recipients, .. } =
             self.tell(&job.channel, &alert, &mut attempt, &rows).await;
         let outcome = match verdict {
             channel::Verdict::Delivered => JobOutcome::Delivered,
@@ -132,7 +132,7 @@ impl MessageSender {
         if !error.is_empty() {
             tracing::warn!(channel = %job.channel.uuid, kind = job.channel.settings.kind().name, "not delivered: {error}");
         }
-        JobEnd { outcome, reason: error.into(), status }
+        JobEnd { recipients, ..JobEnd::new(outcome, &error, status) }
     }
 
     /// Sends a test, tells whoever asked, and logs it.

@@ -157,7 +157,8 @@ async fn resend(sender: &MessageSender, id: ChannelId, flips: &Flips) {
         }
     };
     let (sent, status) = sent;
-    let report = Report { channel: id, sent_to: Some(channel), rows: Vec::new(), told_with: None, sent, status };
+    let report =
+        Report { recipients: Default::default(), channel: id, sent_to: Some(channel), rows: Vec::new(), told_with: None, sent, status };
     // What is not written now is written in a minute.
     let _ = sender.handle.call(Command::ReportDeliveries(vec![report])).await;
 }
@@ -271,6 +272,7 @@ fn alerts(sender: &MessageSender, channel: &Channel, checks: &[CheckId], flips: 
             settings: Arc::clone(&check.settings),
             n_pings: check.state.n_pings,
             failures: check.state.failures,
+            told_as: check.told_as.clone(),
             ..CheckFacts::example(&project)
         };
         let news = News::Down { flip, also: Also::default() };

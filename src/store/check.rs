@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::record::{self, Record};
-use super::{Batch, Snapshot, StoreError};
+use super::{Batch, Snapshot, StoreError, outbox};
 use crate::domain::alert::{Held, Telling};
 use crate::domain::check::{Check, CheckState, Filters, Run, Settings};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, ProjectId};
@@ -78,11 +78,14 @@ struct CheckRow<'a> {
     /// Version 6 from here on. Nothing has arrived at what is untouched; of what is not, version 5 did not tell.
     #[serde(default)]
     brought: u64,
+    /// Version 7 from here on. Name, slug and tags under which its downtime was told, if it has others by now.
+    #[serde(borrow, default)]
+    told_as: Option<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> Record<'a> for CheckRow<'a> {
     const TABLE: &'static str = "checks";
-    const VERSION: u8 = 6;
+    const VERSION: u8 = 7;
 }
 
 /// The number that stands for a stored status.
@@ -182,6 +185,7 @@ impl<'a> From<&'a Check> for CheckRow<'a> {
             behind,
             untouched: state.untouched,
             brought: state.brought,
+            told_as: check.told_as.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
         }
     }
 }
@@ -226,7 +230,8 @@ impl CheckRow<'_> {
             brought: if self.untouched { self.n_pings } else { self.brought },
         };
         state.expect(&settings);
-        Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state })
+        let told_as = self.told_as.map(|names| Arc::new(outbox::names_of(names)));
+        Ok(Check { id, uuid: self.uuid, badge: self.badge, project: ProjectId(self.project), settings: Arc::new(settings), state, told_as })
     }
 }
 

@@ -32,11 +32,14 @@ struct FlipRow {
     /// The exit status, if that is the cause; else 0.
     #[serde(default)]
     detail: u8,
+    /// Version 3 from here on.
+    #[serde(default)]
+    awaited: Option<i64>,
 }
 
 impl Record<'_> for FlipRow {
     const TABLE: &'static str = "flips";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// A cause as a row has it: its number and the detail.
@@ -81,7 +84,13 @@ impl FlipRow {
             check: CheckId(row.check),
             previous: FlipNumber(row.previous),
             arrival: Arrival(row.arrival),
-            flip: Flip { at: Moment::from_micros(row.at), from: status(row.from)?, to: status(row.to)?, cause },
+            flip: Flip {
+                at: Moment::from_micros(row.at),
+                from: status(row.from)?,
+                to: status(row.to)?,
+                cause,
+                awaited: row.awaited.map(Moment::from_micros),
+            },
         })
     }
 }
@@ -129,6 +138,7 @@ impl Batch {
                 arrival: arrival.0,
                 cause,
                 detail,
+                awaited: flip.awaited.map(Moment::micros),
             };
             record::encode(&row, &mut bytes)?;
             table.insert(number.0, bytes.as_slice())?;

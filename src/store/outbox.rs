@@ -1,15 +1,18 @@
 //! What waits to be sent to channels, and the log of what has become of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow};
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow, Part, Recipient, RecipientResult};
+use crate::domain::check::NameSet;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::moment::Moment;
+use crate::domain::text::{Name, Slug, Tags};
 
 /// `outbox`: delivery number -> `WaitingRow`.
 pub(super) const OUTBOX: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("outbox");
@@ -33,11 +36,23 @@ struct WaitingRow<'a> {
     /// Name and unique key.
     #[serde(borrow)]
     gone: Option<(&'a str, [u8; 20])>,
+    /// Version 2 from here on. Slug and tags of one that is gone.
+    #[serde(borrow, default)]
+    gone_labels: (&'a str, &'a str),
+    /// Name, slug and tags.
+    #[serde(borrow, default)]
+    told_as: Option<(&'a str, &'a str, &'a str)>,
+    /// The row that begins last, and its attempts before.
+    #[serde(default)]
+    part: Option<(u64, u16)>,
+    /// Address, 0 taken, 1 refused, 2 doubtful, 3 open, and the error if it is refused.
+    #[serde(borrow, default)]
+    recipients: Vec<(&'a str, u8, &'a str)>,
 }
 
 impl<'a> Record<'a> for WaitingRow<'a> {
     const TABLE: &'static str = "outbox";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,11 +69,14 @@ struct DeliveryRow<'a> {
     status: u16,
     reason: &'a str,
     told_with: Option<u64>,
+    /// Version 2 from here on.
+    #[serde(default)]
+    doubtful: bool,
 }
 
 impl<'a> Record<'a> for DeliveryRow<'a> {
     const TABLE: &'static str = "deliveries";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 fn event_number(event: Event) -> u8 {
@@ -82,6 +100,30 @@ fn event_of(number: u8) -> Option<Event> {
         5 => Event::Notice,
         _ => return None,
     })
+}
+
+fn recipient_numbers(result: &RecipientResult) -> (u8, &str) {
+    match result {
+        RecipientResult::Taken => (0, ""),
+        RecipientResult::Refused(error) => (1, error),
+        RecipientResult::Doubtful => (2, ""),
+        RecipientResult::Open => (3, ""),
+    }
+}
+
+fn recipient_result_of(number: u8, error: &str) -> Option<RecipientResult> {
+    Some(match number {
+        0 => RecipientResult::Taken,
+        1 => RecipientResult::Refused(error.into()),
+        2 => RecipientResult::Doubtful,
+        3 => RecipientResult::Open,
+        _ => return None,
+    })
+}
+
+/// Names as rows have them.
+pub(super) fn names_of((name, slug, tags): (&str, &str, &str)) -> NameSet {
+    NameSet { name: Name::stored(name), slug: Slug::stored(slug), tags: Tags::stored(tags) }
 }
 
 fn outcome_number(outcome: DeliveryOutcome) -> u8 {
@@ -114,6 +156,13 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreErr
 /// The row of the outbox in these bytes.
 pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, StoreError> {
     let row: WaitingRow<'_> = record::decode(bytes)?;
+    let recipient = |(address, result, error): &(&str, u8, &str)| {
+        let unknown = || record::corrupt::<WaitingRow<'_>>(&format_args!("result {result} of a recipient"));
+        let result = recipient_result_of(*result, error).ok_or_else(unknown)?;
+        Ok(Recipient { address: (*address).into(), result })
+    };
+    let recipients = row.recipients.iter().map(recipient).collect::<Result<Arc<[_]>, StoreError>>()?;
+    let (slug, tags) = row.gone_labels;
     Ok(OutboxRow {
         number: DeliveryNumber(number),
         channel: ChannelId(row.channel),
@@ -128,7 +177,12 @@ pub(super) fn read_waiting(number: u64, bytes: &[u8]) -> Result<OutboxRow, Store
         doubtful: row.doubtful,
         away: row.away,
         skipped: row.skipped,
-        gone: row.gone.map(|(name, key)| Box::new(GoneCheck { name: name.into(), unique_key: UniqueKey::from_bytes(key) })),
+        gone: row
+            .gone
+            .map(|(name, key)| Box::new(GoneCheck { names: names_of((name, slug, tags)), unique_key: UniqueKey::from_bytes(key) })),
+        told_as: row.told_as.map(|names| Arc::new(names_of(names))),
+        part: row.part.map(|(last, attempts)| Part { last: DeliveryNumber(last), attempts }),
+        recipients,
     })
 }
 
@@ -149,6 +203,7 @@ pub(super) fn read_delivery(number: u64, bytes: &[u8]) -> Result<Delivery, Store
         status: row.status,
         reason: row.reason.into(),
         told_with: row.told_with.map(DeliveryNumber),
+        doubtful: row.doubtful,
     })
 }
 
@@ -158,6 +213,10 @@ impl Batch {
         let mut table = self.transaction.open_table(OUTBOX)?;
         let mut bytes = Vec::new();
         for waiting in rows {
+            let recipient = |recipient: &'a Recipient| {
+                let (result, error) = recipient_numbers(&recipient.result);
+                (&*recipient.address, result, error)
+            };
             let row = WaitingRow {
                 channel: waiting.channel.0,
                 check: waiting.check.0,
@@ -171,7 +230,11 @@ impl Batch {
                 doubtful: waiting.doubtful,
                 away: waiting.away,
                 skipped: waiting.skipped,
-                gone: waiting.gone.as_ref().map(|gone| (&*gone.name, gone.unique_key.to_bytes())),
+                gone: waiting.gone.as_ref().map(|gone| (gone.names.name.as_str(), gone.unique_key.to_bytes())),
+                gone_labels: waiting.gone.as_ref().map_or(("", ""), |gone| (gone.names.slug.as_str(), gone.names.tags.as_str())),
+                told_as: waiting.told_as.as_ref().map(|names| (names.name.as_str(), names.slug.as_str(), names.tags.as_str())),
+                part: waiting.part.map(|part| (part.last.0, part.attempts)),
+                recipients: waiting.recipients.iter().map(recipient).collect(),
             };
             record::encode(&row, &mut bytes)?;
             table.insert(waiting.number.0, bytes.as_slice())?;
@@ -203,6 +266,7 @@ impl Batch {
                 status: delivery.status,
                 reason: &delivery.reason,
                 told_with: delivery.told_with.map(|number| number.0),
+                doubtful: delivery.doubtful,
             };
             record::encode(&row, &mut bytes)?;
             table.insert(delivery.number.0, bytes.as_slice())?;

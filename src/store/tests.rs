@@ -14,7 +14,7 @@ use super::*;
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
 use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, Held, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
-use crate::domain::check::{Check, CheckState, Run, Settings};
+use crate::domain::check::{Check, CheckState, NameSet, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, ChannelId, CheckId, FlipNumber, KeyId, ProjectId};
 use crate::domain::moment::Moment;
@@ -80,6 +80,10 @@ fn channel() -> Channel {
     Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, operator: false, health }
 }
 
+fn names() -> NameSet {
+    NameSet { name: Name::stored("o"), slug: Slug::stored("s"), tags: Tags::stored("t") }
+}
+
 fn check() -> Check {
     let settings = Settings {
         name: Name::parse("nightly").unwrap(),
@@ -108,7 +112,15 @@ fn check() -> Check {
         brought: 2,
         ..CheckState::new(Moment::from_secs(50))
     };
-    Check { id: CheckId(6), uuid: uuid(6), badge: uuid(7), project: ProjectId(1), settings: Arc::new(settings), state }
+    Check {
+        id: CheckId(6),
+        uuid: uuid(6),
+        badge: uuid(7),
+        project: ProjectId(1),
+        settings: Arc::new(settings),
+        state,
+        told_as: Some(Arc::new(names())),
+    }
 }
 
 fn ping(check: u64, n: u64, previous: u64) -> Ping {
@@ -122,7 +134,13 @@ fn without_body(ping: Ping) -> Ping {
 }
 
 fn flip(check: u64, previous: u64, at: i64) -> LoggedFlip {
-    let flip = Flip { at: Moment::from_secs(at), from: Status::Up, to: Status::Down, cause: Cause::Exit(NonZeroU8::MAX) };
+    let flip = Flip {
+        at: Moment::from_secs(at),
+        from: Status::Up,
+        to: Status::Down,
+        cause: Cause::Exit(NonZeroU8::MAX),
+        awaited: Some(Moment::from_secs(40)),
+    };
     LoggedFlip { check: CheckId(check), previous: FlipNumber(previous), arrival: Arrival(8), flip }
 }
 
@@ -219,7 +237,7 @@ fn what_is_written_is_read() {
 fn a_row_of_an_unknown_version_is_an_error_that_names_table_and_version() {
     for place in ROWS {
         let store = filled();
-        for version in [0, 7, 255] {
+        for version in [0, 8, 255] {
             let mut bytes = row(&store, place);
             bytes[0] = version;
             put_row(&store, place, &bytes);
@@ -329,7 +347,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 14, this release knows up to 13: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 15, this release knows up to 14: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

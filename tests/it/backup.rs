@@ -243,3 +243,14 @@ fn an_upgrade_without_room_for_a_copy_goes_on() {
     let (handle, _writer) = open(Medium::Directory(directory.path().into()), &clock, |_| {}).unwrap();
     assert!(handle.with_state(|state| state.checks().count()) > 5);
 }
+
+#[test]
+fn a_start_removes_what_a_restore_that_was_killed_has_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join("restoring");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join(FILE_NAME), "a copy, with its secrets").unwrap();
+    let engine = Engine::open(Medium::Directory(directory.path().into()), Thresholds::default());
+    assert!(!left.exists());
+    drop(engine);
+}

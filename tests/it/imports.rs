@@ -134,7 +134,7 @@ impl Source {
             let id = CheckId(number);
             // In any order.
             pings.extend((1..=self.pings).rev().map(|n| staged_ping(id, n)));
-            let flip = |before: i64, from, to, cause| Flip { at: Moment::from_secs(NOW - before), from, to, cause };
+            let flip = |before: i64, from, to, cause| Flip { at: Moment::from_secs(NOW - before), from, to, cause, awaited: None };
             flips.push(StagedFlip { check: id, flip: flip(3600, Status::New, Status::Up, Cause::Unknown) });
             if check.state.status == Status::Down {
                 flips.push(StagedFlip { check: id, flip: flip(1800, Status::Up, Status::Down, Cause::Late) });

@@ -272,7 +272,7 @@ fn log() -> Vec<Entry> {
         // The clock was set back once.
         let at = moment(20_000 - 2_000 * place + if place == 4 { 9_000 } else { 0 });
         for (from, to, cause) in [(Status::Up, Status::Down, cause), (Status::Down, Status::Up, Cause::Success)] {
-            entries.push(Entry::NextFlip(ImportedFlip { check: Uuid::from_u128(21), flip: Flip { at, from, to, cause } }));
+            entries.push(Entry::NextFlip(ImportedFlip { check: Uuid::from_u128(21), flip: Flip { at, from, to, cause, awaited: None } }));
         }
     }
     let bodies: [&[u8]; 4] = [b"", b"\xff\x00binary", b"text", &[b'x'; 700_000]];

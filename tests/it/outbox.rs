@@ -69,7 +69,7 @@ fn outcomes(engine: &Engine) -> Vec<(Event, DeliveryOutcome, String)> {
 }
 
 fn begin(engine: &mut Engine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> {
-    match engine.done(Command::BeginDeliveries(numbers)) {
+    match engine.done(Command::BeginDeliveries(numbers, None)) {
         Outcome::Begun(rows) => rows.iter().map(|row| (row.attempts, row.doubtful)).collect(),
         outcome => panic!("{outcome:?}"),
     }
@@ -77,6 +77,7 @@ fn begin(engine: &mut Engine, numbers: Vec<DeliveryNumber>) -> Vec<(u16, bool)> 
 
 fn report(engine: &mut Engine, channel: ChannelId, rows: Vec<DeliveryNumber>, sent: SendOutcome) {
     engine.done(Command::ReportDeliveries(vec![Report {
+        recipients: Default::default(),
         channel,
         sent_to: None,
         told_with: rows.first().copied(),
@@ -696,7 +697,9 @@ fn an_answer_under_old_settings_changes_nothing_that_new_ones_have_made() {
         begin(&mut engine, rows.clone());
         let given = GivenSettings::new(vec![("down-url".into(), "http://b/down".into())]);
         engine.done(Command::SetChannel { channel: hook, name: None, settings: Some(given), maker: Maker::Operator });
-        let report = |sent, sent_to| vec![Report { channel: hook, sent_to, rows: rows.clone(), told_with: None, sent, status: 410 }];
+        let report = |sent, sent_to| {
+            vec![Report { recipients: Default::default(), channel: hook, sent_to, rows: rows.clone(), told_with: None, sent, status: 410 }]
+        };
         engine.done(Command::ReportDeliveries(report(sent.clone(), sent_to.clone())));
         let now = engine.handle.with_state(|state| state.channel(hook).cloned().unwrap());
         assert_eq!((now.health.clone(), numbers(&engine)), (Default::default(), rows.clone()), "{sent:?}: it is sent again");

@@ -122,7 +122,15 @@ fn channels_say_why_they_do_not_work() {
     made(&service, Request::CreateChannel { project: "one".into(), name: ChannelName::parse("new").unwrap(), settings });
     let channel: ChannelId = manage::channel::find(&service.handle, None, "new").unwrap().id;
     let sent = SendOutcome::Later { reason: "no route to it".into(), doubtful: false };
-    call(Command::ReportDeliveries(vec![Report { channel, sent_to: None, rows: Vec::new(), told_with: None, sent, status: 0 }]));
+    call(Command::ReportDeliveries(vec![Report {
+        recipients: Default::default(),
+        channel,
+        sent_to: None,
+        rows: Vec::new(),
+        told_with: None,
+        sent,
+        status: 0,
+    }]));
     let failing = r#""status":"failing","since":"2026-09-21T14:13:20+00:00","waiting":0,"last_error":"no route to it""#;
     assert!(list().contains(failing), "{}", list());
     let of = |what| Request::OfChannel { project: Some("one".into()), channel: "new".into(), what };

@@ -8,8 +8,10 @@ use crate::channel::kinds::Sender;
 use crate::channel::outgoing::{Request, Step, put};
 use crate::channel::render::clean::one_line;
 use crate::channel::template::stamp;
+use crate::channel::words;
 use crate::domain::alert::Event;
 use crate::domain::channel::ChannelSettings;
+use crate::domain::check::NameSet;
 use crate::domain::moment::Moment;
 
 /// Seconds for which an alert holds that is not sent again.
@@ -46,7 +48,9 @@ fn request(settings: &ChannelSettings, alerts: &[&Alert], now: Moment) -> Vec<St
 }
 
 fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment) -> Value {
-    let check = &subject.facts.settings;
+    // As long as a downtime lasts, the receiver knows it by the names under which it was told.
+    let told = subject.facts.told_as.as_ref().map(|names| NameSet::clone(names).settings());
+    let check = told.as_ref().unwrap_or(&subject.facts.settings);
     let mut labels = serde_json::Map::new();
     let mut label = |name: String, value: String| {
         // An empty label is none.
@@ -55,7 +59,7 @@ fn one(settings: &ChannelSettings, alert: &Alert, subject: &Subject, now: Moment
         }
     };
     label("alertname".into(), "CheckDown".into());
-    label("check".into(), subject.name.clone());
+    label("check".into(), words::name(check));
     label("slug".into(), check.slug.as_str().into());
     label("project".into(), one_line(&subject.facts.project));
     label("unique_key".into(), subject.facts.unique_key.to_string());

@@ -11,6 +11,7 @@ use crate::channel::{Alert, Attempt, has_sender, pace, prepare, sustain};
 use crate::domain::alert::Event;
 use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
 use crate::domain::flip::Cause;
+use crate::domain::text::Name;
 
 pub(super) fn least(kind: &'static ChannelKind) -> ChannelSettings {
     ChannelSettings::parse(kind, kind.example.iter().copied()).unwrap()
@@ -281,7 +282,8 @@ fn alerts_that_end_by_themselves_are_sustained() {
 #[test]
 fn the_incident_of_a_check_that_is_gone_is_closed() {
     let unique_key = crate::domain::ids::UniqueKey::of(uuid::Uuid::from_u128(7));
-    let gone = crate::channel::alert::CheckFacts::gone("Nightly backup", unique_key, "Home");
+    let names = crate::domain::check::NameSet { name: Name::parse("Nightly backup").unwrap(), ..Default::default() };
+    let gone = crate::channel::alert::CheckFacts::gone(names, unique_key, "Home");
     let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: "it was deleted" });
     let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
     let [Step::Http(request)] = steps.as_slice() else { panic!() };

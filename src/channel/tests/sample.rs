@@ -26,7 +26,7 @@ pub(super) fn riga() -> Timezone {
 
 pub(super) fn flip(at: &str, to: Status, cause: Cause) -> Flip {
     let from = if to == Status::Down { Status::Up } else { Status::Down };
-    Flip { at: moment(at), from, to, cause }
+    Flip { at: moment(at), from, to, cause, awaited: None }
 }
 
 pub(super) fn down(at: &str, cause: Cause) -> News {
@@ -65,6 +65,7 @@ pub(super) fn backup() -> CheckFacts {
     };
     let uuid = Uuid::from_u128(0x6f3a_0f6e_0c9b_4f0e_9b1b_0a1b_2c3d_4e5f);
     CheckFacts {
+        told_as: None,
         uuid,
         unique_key: crate::domain::ids::UniqueKey::of(uuid),
         project: "Home".into(),

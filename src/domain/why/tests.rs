@@ -24,7 +24,15 @@ fn nightly() -> Check {
         ..Settings::default()
     };
     let state = CheckState::new(moment("2026-11-01T00:00:00Z"));
-    Check { id: CheckId(1), uuid: Uuid::nil(), badge: Uuid::nil(), project: ProjectId(1), settings: Arc::new(settings), state }
+    Check {
+        id: CheckId(1),
+        uuid: Uuid::nil(),
+        badge: Uuid::nil(),
+        project: ProjectId(1),
+        settings: Arc::new(settings),
+        state,
+        told_as: None,
+    }
 }
 
 /// The nightly check after a success at 03:41 on 19 November in Riga, and its flips.
@@ -113,4 +121,25 @@ fn a_run_that_does_not_end_is_said_to_be_what_it_is() {
         "Down since 12:15 (5 minutes). It started at 12:00 and has not reported an end within 15 minutes (Europe/Riga). \
          A run began at 12:00:00 (20 min ago)."
     );
+}
+
+#[test]
+fn what_is_said_of_a_downtime_stays_when_the_settings_change() {
+    let now = moment("2026-11-20T10:47:00Z");
+    let (late, _) = pinged();
+    let mut overrun = nightly();
+    overrun.state.run = Some(Run { start: moment("2026-11-20T09:00:00Z"), rid: None });
+    for (mut check, part) in
+        [(late, "It was expected at 03:30 and had until 03:45"), (overrun, "It started at 11:00 and has not reported an end within 15 min")]
+    {
+        let mut flips = Vec::new();
+        check.state.settle(&check.settings, now, &mut flips);
+        check.state.run = None;
+        let before = said(&check, flips.last().copied(), "2026-11-20T10:47:00Z");
+        assert!(before.contains(part), "{before}");
+        let settings = Arc::make_mut(&mut check.settings);
+        settings.grace = Seconds::parse(7200).unwrap();
+        settings.schedule = Some(Arc::new(Schedule::parse("0 1 * * *").unwrap()));
+        assert_eq!(said(&check, flips.last().copied(), "2026-11-20T10:47:00Z"), before);
+    }
 }

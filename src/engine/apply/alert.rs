@@ -7,7 +7,7 @@ use super::super::state::{Change, Unnotified};
 use super::delivery::delivery;
 use super::{Applied, WorkingState};
 use crate::domain::alert::{Away, ChannelHealth, DeliveryOutcome, Event, GoneCheck, Held, OutboxRow, Telling};
-use crate::domain::check::Check;
+use crate::domain::check::{Check, NameSet};
 use crate::domain::flip::Flip;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use crate::domain::moment::Moment;
@@ -33,6 +33,13 @@ impl WorkingState {
     /// Decides what a flip of a check means to those who are to know: rows of the outbox, in the same transaction as the flip.
     /// `previous`: the flip before it.
     pub(super) fn tell(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
+        self.tell_flip(check, flip, previous, now);
+        if !check.state.telling.is_told() {
+            check.told_as = None;
+        }
+    }
+
+    fn tell_flip(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
             self.audience_notes.forget(check);
@@ -202,7 +209,8 @@ impl WorkingState {
 
     /// A row about the newest flip of a check.
     pub(super) fn row(&mut self, channel: ChannelId, check: &Check, event: Event, at: Moment, now: Moment) -> OutboxRow {
-        OutboxRow::new(self.next_delivery(), channel, check.id, check.state.last_flip, event, at, now)
+        let told_as = check.told_as.clone();
+        OutboxRow { told_as, ..OutboxRow::new(self.next_delivery(), channel, check.id, check.state.last_flip, event, at, now) }
     }
 
     pub(super) fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
@@ -249,7 +257,7 @@ impl WorkingState {
             self.log_delivery(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
         }
         if check.state.telling.is_told() {
-            let gone = GoneCheck { name: check.settings.name.as_str().into(), unique_key: UniqueKey::of(check.uuid) };
+            let gone = GoneCheck { names: NameSet::of(&check.settings), unique_key: UniqueKey::of(check.uuid) };
             for channel in self.state.audience(check, Event::Closed).into_values() {
                 if self.audience_notes.is_unnotified(check, channel.id) {
                     continue;
@@ -259,6 +267,21 @@ impl WorkingState {
             }
         }
         self.audience_notes.forget(check);
+    }
+
+    /// Keeps the names under which a downtime was told, if the check is about to be stored with others: a receiver that knows incidents by
+    /// their labels is sent the end under the same.
+    pub(super) fn keep_names_told(&mut self, check: &mut Check) {
+        let Some(old) = self.state.check(check.id).filter(|old| old.state.telling.is_told()) else { return };
+        let told = check.told_as.take().unwrap_or_else(|| Arc::new(NameSet::of(&old.settings)));
+        check.told_as = Some(told).filter(|told| **told != NameSet::of(&check.settings));
+        let is_by_labels = |channel: &Channel| crate::channel::is_sustained(&channel.settings);
+        let rows = self.state.outbox.of_check(check.id).filter(|row| row.told_as != check.told_as);
+        let rows = rows.filter(|row| self.state.channel(row.channel).is_some_and(|channel| is_by_labels(channel)));
+        for row in rows.cloned().collect::<Vec<_>>() {
+            let row = OutboxRow { told_as: check.told_as.clone(), ..OutboxRow::clone(&row) };
+            self.change(Change::Queued(Arc::new(row)));
+        }
     }
 
     pub(super) fn finish(&mut self, row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, now: Moment) {

@@ -207,7 +207,7 @@ impl WorkingState {
 
     pub(super) fn insert_check_as(&mut self, id: CheckId, project: ProjectId, names: CheckNames, settings: Settings, now: Moment) -> Check {
         let CheckNames { uuid, badge } = names;
-        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now) };
+        let check = Check { id, uuid, badge, project, settings: Arc::new(settings), state: CheckState::new(now), told_as: None };
         self.put_check(check, &[], now)
     }
 
@@ -225,6 +225,7 @@ impl WorkingState {
     }
 
     pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
+        self.keep_names_told(&mut check);
         self.log_flips(&mut check, Arrival(0), flips, now);
         self.tell_if_due(&mut check, true, now);
         self.move_audience(&check, now);

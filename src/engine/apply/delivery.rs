@@ -6,7 +6,7 @@ use super::super::command::{Outcome, Refusal, Report, SendOutcome};
 use super::super::state::Change;
 use super::alert::{CHECK_GONE, DISABLED};
 use super::{Applied, WorkingState};
-use crate::domain::alert::{Delivery, DeliveryOutcome, DeliveryProof, Event, OutboxRow, Telling};
+use crate::domain::alert::{Delivery, DeliveryOutcome, DeliveryProof, Event, OutboxRow, Part, Recipient, Telling};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
@@ -27,17 +27,26 @@ impl WorkingState {
         row.gone.is_none() && row.check != CheckId(0) && self.state.check(row.check).is_none()
     }
 
+    /// True if a row began as a part of a message whose last row never did, so that nothing was sent.
+    fn is_unsent_part(&self, row: &OutboxRow) -> bool {
+        let last = |part: Part| self.state.outbox.get(part.last).is_some_and(|last| last.attempts == part.attempts);
+        row.part.is_some_and(last)
+    }
+
     /// Attempts begin: whatever happens from here on, it is known that they may have arrived. Answers those that are still to be sent.
-    pub(super) fn begin_deliveries(&mut self, numbers: Vec<DeliveryNumber>, now: Moment) -> Outcome {
+    /// `last`: the row that begins last of their message, if that takes several commands.
+    pub(super) fn begin_deliveries(&mut self, numbers: Vec<DeliveryNumber>, last: Option<DeliveryNumber>, now: Moment) -> Outcome {
+        let part = last.and_then(|last| Some(Part { last, attempts: self.state.outbox.get(last)?.attempts }));
         let mut begun = Vec::with_capacity(numbers.len());
         for number in numbers {
             // What is for a channel that is gone or disabled is removed in a moment.
             let Some(row) = self.state.outbox.get(number).filter(|row| self.state.is_sendable(row.channel)) else { continue };
             let mut row = OutboxRow::clone(row);
-            if row.begun.is_some() {
+            if row.begun.is_some() && !self.is_unsent_part(&row) {
                 // An earlier attempt was never reported. If this process has not begun it, the server ended meanwhile.
                 row.interrupted = row.interrupted.saturating_add(u8::from(!self.state.outbox.is_sending(number)));
                 row.doubtful = true;
+                row.recipients = row.recipients.iter().cloned().map(Recipient::interrupted).collect();
             }
             if self.lacks_check(&row) {
                 self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
@@ -48,7 +57,7 @@ impl WorkingState {
                 continue;
             }
             row.attempts = row.attempts.saturating_add(1);
-            row.begun = Some(now);
+            (row.begun, row.part) = (Some(now), part);
             let row = Arc::new(row);
             self.change(Change::Queued(Arc::clone(&row)));
             begun.push(row);
@@ -59,7 +68,7 @@ impl WorkingState {
     /// What has become of attempts.
     pub(super) fn report_deliveries(&mut self, reports: Vec<Report>, now: Moment) -> Outcome {
         for report in reports {
-            let Report { channel, sent_to, rows, told_with, sent, status } = report;
+            let Report { channel, sent_to, rows, told_with, sent, status, recipients } = report;
             // It shows nothing about settings that the channel was given meanwhile.
             let is_current = sent_to.is_none_or(|sent_to| self.state.channel(channel).is_some_and(|now| now.settings == sent_to.settings));
             let sent = if is_current { sent } else { sent.under_old_settings() };
@@ -76,7 +85,9 @@ impl WorkingState {
                             self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
                             continue;
                         }
-                        let row = OutboxRow { begun: None, doubtful: row.doubtful || *doubtful, ..OutboxRow::clone(&row) };
+                        let mut row = OutboxRow::clone(&row);
+                        (row.begun, row.doubtful) = (None, row.doubtful || *doubtful);
+                        row.recipients = recipients.clone().unwrap_or(row.recipients);
                         self.change(Change::Queued(Arc::new(row)));
                     }
                     if reason.is_empty() || !is_current {
@@ -142,8 +153,9 @@ impl WorkingState {
         if channel.settings.kind().class != Class::Machine && delivery.flip != check.state.last_flip {
             return Err(Refusal::Outdated);
         }
-        // What was tried may have arrived, although no answer came. What was refused has not.
-        let doubtful = delivery.attempts > 0 && !matches!(delivery.status, 400..=407 | 409..=499);
+        // What was tried may have arrived, although no answer came. What every attempt was refused for has not.
+        let is_refused = matches!(delivery.status, 400..=407 | 409..=499);
+        let doubtful = delivery.doubtful || delivery.attempts > 0 && !is_refused;
         let row = OutboxRow { flip: delivery.flip, doubtful, ..self.row(channel.id, &check, delivery.event, at, now) };
         let number = row.number;
         if row.event == Event::Down && row.flip == check.state.last_flip {
@@ -173,6 +185,7 @@ impl WorkingState {
             status,
             reason: Delivery::reason(reason),
             told_with,
+            doubtful: false,
         };
         self.effects.deliveries.push(delivery);
         self.note_health(channel, |health| match failed {
@@ -248,5 +261,6 @@ pub(super) fn delivery(row: &OutboxRow, outcome: DeliveryOutcome, reason: &str, 
         status: 0,
         reason: Delivery::reason(reason),
         told_with: None,
+        doubtful: row.doubtful,
     }
 }

@@ -109,7 +109,7 @@ impl CheckLog {
             tally.changed(What::Flips, 1);
             tally.note(What::Flips, Some(1), "from the future: they become of now");
         }
-        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause } })
+        Some(ImportedFlip { check: self.uuid, flip: Flip { at: created, from, to, cause, awaited: None } })
     }
 
     /// Takes a ping, unless it is too old or cannot be counted.

@@ -42,8 +42,13 @@ fn give_up(service: &Service, channel: ChannelId) -> Vec<u64> {
 
 /// The same after an answer with this status.
 fn finish(service: &Service, channel: ChannelId, status: u16) -> Vec<u64> {
+    report(service, channel, SendOutcome::Failed("no".into()), status)
+}
+
+/// Reports this of all that waits for a channel; the numbers of that.
+fn report(service: &Service, channel: ChannelId, sent: SendOutcome, status: u16) -> Vec<u64> {
     let rows: Vec<_> = service.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
-    let report = Report { channel, sent_to: None, rows: rows.clone(), told_with: None, sent: SendOutcome::Failed("no".into()), status };
+    let report = Report { recipients: Default::default(), channel, sent_to: None, rows: rows.clone(), told_with: None, sent, status };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
     rows.into_iter().map(|number| number.0).collect()
 }
@@ -93,6 +98,7 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     let check = check(&service, &project, "Backup", "");
     ping(&service, &check, Kind::Fail);
     let (to_hook, to_mail) = (give_up(&service, hook)[0], give_up(&service, mail)[0]);
+    let never_tried = to_mail;
     let retry = |number| service.run(delivery::retry(&service.handle, number));
     let waiting = || {
         service.handle.with_state(|state| {
@@ -108,14 +114,22 @@ fn what_failed_is_sent_again_unless_it_is_no_longer_true() {
     // What was tried may have arrived, and says so when it is sent again.
     let doubtful = |number| service.handle.with_state(|state| state.outbox.get(DeliveryNumber(number)).map(|row| row.doubtful));
     assert_eq!(doubtful(number), Some(false));
-    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)]))).unwrap().unwrap();
+    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
     give_up(&service, mail);
     let number = retry(number).unwrap();
     assert_eq!(doubtful(number), Some(true));
-    let to_mail = give_up(&service, mail)[0];
-    // What was refused has not arrived.
-    let number = retry(to_mail).unwrap();
-    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)]))).unwrap().unwrap();
+    give_up(&service, mail);
+    // What was refused has not arrived, unless an attempt before that may have.
+    let begin = |number| service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
+    let number = retry(never_tried).unwrap();
+    begin(number);
+    report(&service, mail, SendOutcome::Later { reason: "the answer was 504".into(), doubtful: true }, 504);
+    begin(number);
+    let number = retry(finish(&service, mail, 400)[0]).unwrap();
+    assert_eq!(doubtful(number), Some(true));
+    give_up(&service, mail);
+    let number = retry(never_tried).unwrap();
+    service.run(service.handle.call(Command::BeginDeliveries(vec![DeliveryNumber(number)], None))).unwrap().unwrap();
     let number = retry(finish(&service, mail, 400)[0]).unwrap();
     assert_eq!(doubtful(number), Some(false));
     let to_mail = give_up(&service, mail)[0];
@@ -148,8 +162,15 @@ fn deliveries_are_found_by_project_channel_check_and_outcome() {
     checks.iter().for_each(|check| ping(&service, check, Kind::Fail));
     give_up(&service, hook);
     let number = service.handle.with_state(|state| state.outbox.of_channel(other).next().unwrap().number);
-    let report =
-        Report { channel: other, sent_to: None, rows: vec![number], told_with: Some(number), sent: SendOutcome::Delivered, status: 200 };
+    let report = Report {
+        recipients: Default::default(),
+        channel: other,
+        sent_to: None,
+        rows: vec![number],
+        told_with: Some(number),
+        sent: SendOutcome::Delivered,
+        status: 200,
+    };
     service.run(service.handle.call(Command::ReportDeliveries(vec![report]))).unwrap().unwrap();
     let [a, _, c] = [0, 1, 2].map(|place: usize| checks[place].id);
     let none = Wanted::default();

@@ -70,22 +70,7 @@ impl World {
     fn queue(&mut self, check: u64, event: Event) -> DeliveryNumber {
         self.last += 1;
         let number = DeliveryNumber(self.last);
-        let row = OutboxRow {
-            number,
-            channel: CHANNEL,
-            check: CheckId(check),
-            flip: FlipNumber(self.last),
-            event,
-            at: self.now.wall,
-            queued: self.now.wall,
-            attempts: 0,
-            begun: None,
-            interrupted: 0,
-            doubtful: false,
-            away: false,
-            skipped: 0,
-            gone: None,
-        };
+        let row = OutboxRow::new(number, CHANNEL, CheckId(check), FlipNumber(self.last), event, self.now.wall, self.now.wall);
         self.state.apply(&Change::Queued(Arc::new(row)));
         number
     }
@@ -130,7 +115,7 @@ impl World {
     }
 
     fn answered(&mut self, job: &Job, outcome: JobOutcome, status: u16) {
-        let done = JobEnd { outcome, reason: "".into(), status };
+        let done = JobEnd::new(outcome, "", status);
         let reports = self.plan.done(job.id, done, &self.rules, self.now, &self.random);
         self.apply(&reports);
         self.plan.settled(job.id);

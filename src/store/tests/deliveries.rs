@@ -1,8 +1,8 @@
 //! The log of deliveries: which of them go when there are too many.
 
 use super::*;
-use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
-use crate::domain::ids::DeliveryNumber;
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event, GoneCheck, OutboxRow, Part, Recipient, RecipientResult};
+use crate::domain::ids::{DeliveryNumber, UniqueKey};
 
 /// A delivery about a check of the project of the same number.
 pub(super) fn delivery(number: u64, project: u64) -> Delivery {
@@ -19,6 +19,7 @@ pub(super) fn delivery(number: u64, project: u64) -> Delivery {
         status: 500,
         reason: Delivery::reason("no"),
         told_with: None,
+        doubtful: false,
     }
 }
 
@@ -38,4 +39,46 @@ fn deliveries_go_by_number_and_the_oldest_are_found() {
         assert_eq!(seen, [1, 3, 5, 6, 7, 8, 9].map(|number| (number, Some(1))));
         Ok(())
     });
+}
+
+#[test]
+fn rows_of_the_outbox_and_of_deliveries_are_read_in_every_version() {
+    let (store, at) = (store(), Moment::from_secs);
+    let recipient = |address: &str, result| Recipient { address: address.into(), result };
+    let results = [RecipientResult::Taken, RecipientResult::Refused("no".into()), RecipientResult::Doubtful, RecipientResult::Open];
+    let waiting = OutboxRow {
+        attempts: 1,
+        begun: Some(at(7)),
+        interrupted: 1,
+        doubtful: true,
+        gone: Some(Box::new(GoneCheck { names: names(), unique_key: UniqueKey::from_bytes([9; 20]) })),
+        told_as: Some(Arc::new(names())),
+        part: Some(Part { last: DeliveryNumber(70), attempts: 3 }),
+        recipients: ["a", "b", "c", "d"].into_iter().zip(results).map(|(address, result)| recipient(address, result)).collect(),
+        ..OutboxRow::new(DeliveryNumber(1), ChannelId(1), CheckId(2), FlipNumber(3), Event::Closed, at(5), at(6))
+    };
+    let delivery = Delivery { doubtful: true, ..delivery(1, 2) };
+    write(&store, |batch| {
+        batch.put_waiting([&waiting])?;
+        batch.append_deliveries(std::slice::from_ref(&delivery))
+    });
+    let read = |store: &Store| {
+        let snapshot = store.snapshot().unwrap();
+        let waiting = snapshot.outbox().unwrap().next().unwrap().unwrap();
+        (waiting, snapshot.deliveries_before(DeliveryNumber(9)).unwrap().next().unwrap().unwrap())
+    };
+    assert_eq!(read(&store), (waiting.clone(), delivery.clone()));
+    // Version 1 of both, as hexadecimal digits.
+    let version_1 = [
+        ("outbox", format!("019d01020302ce004c4b40ce005b8d8001ce006acfc001c3c20092a16fdc0014{}", "09".repeat(20))),
+        ("deliveries", "019b00020100ce000f4240ce000f42400101cd01f4a26e6fc0".to_owned()),
+    ];
+    for (table, row) in version_1 {
+        let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
+        put_row(&store, (table, 1), &bytes);
+    }
+    let gone = NameSet { name: names().name, ..NameSet::default() };
+    let gone = Some(Box::new(GoneCheck { names: gone, unique_key: UniqueKey::from_bytes([9; 20]) }));
+    let waiting = OutboxRow { gone, told_as: None, part: None, recipients: Arc::default(), ..waiting };
+    assert_eq!(read(&store), (waiting, Delivery { doubtful: false, ..delivery }));
 }

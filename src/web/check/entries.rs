@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn flip(at: i64) -> Flip {
-        Flip { at: Moment::from_secs(at), from: Status::Up, to: Status::Down, cause: Cause::Late }
+        Flip { at: Moment::from_secs(at), from: Status::Up, to: Status::Down, cause: Cause::Late, awaited: None }
     }
 
     /// An entry in a few characters.

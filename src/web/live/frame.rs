@@ -154,7 +154,7 @@ mod tests {
     fn check() -> Check {
         let random = Random::seeded(1);
         let (id, state) = (CheckId(17), CheckState::new(at(0)));
-        Check { id, uuid: random.uuid(), badge: random.uuid(), project: ProjectId(1), settings: Arc::default(), state }
+        Check { id, uuid: random.uuid(), badge: random.uuid(), project: ProjectId(1), settings: Arc::default(), state, told_as: None }
     }
 
     #[test]

@@ -118,7 +118,15 @@ mod tests {
     fn check(id: u64) -> Check {
         let random = Random::seeded(id);
         let state = CheckState::new(Moment::from_secs(0));
-        Check { id: CheckId(id), uuid: random.uuid(), badge: random.uuid(), project: ProjectId(1), settings: Arc::default(), state }
+        Check {
+            id: CheckId(id),
+            uuid: random.uuid(),
+            badge: random.uuid(),
+            project: ProjectId(1),
+            settings: Arc::default(),
+            state,
+            told_as: None,
+        }
     }
 
     proptest! {

@@ -224,14 +224,23 @@ async fn a_channel_shows_how_it_fares() {
     };
     server.ping(&check, "/fail").await;
     let row = server.handle.with_state(|state| state.outbox.rows().next().unwrap().number);
-    server.done(Command::BeginDeliveries(vec![row])).await;
-    let report =
-        |sent| Command::ReportDeliveries(vec![Report { channel, sent_to: None, rows: vec![row], told_with: None, sent, status: 503 }]);
+    server.done(Command::BeginDeliveries(vec![row], None)).await;
+    let report = |sent| {
+        Command::ReportDeliveries(vec![Report {
+            recipients: Default::default(),
+            channel,
+            sent_to: None,
+            rows: vec![row],
+            told_with: None,
+            sent,
+            status: 503,
+        }])
+    };
     server.done(report(SendOutcome::Later { reason: "it answered 503".into(), doubtful: false })).await;
     let since = "2026-11-20T10:00:00+00:00";
     assert_eq!(health().await, [json!("failing"), json!("it answered 503"), json!(since), Value::Null, json!(1)]);
     server.clock.advance_secs(60);
-    server.done(Command::BeginDeliveries(vec![row])).await;
+    server.done(Command::BeginDeliveries(vec![row], None)).await;
     server.done(report(SendOutcome::Delivered)).await;
     let delivered = "2026-11-20T10:01:00+00:00";
     assert_eq!(health().await, [json!("ok"), Value::Null, Value::Null, json!(delivered), json!(0)]);

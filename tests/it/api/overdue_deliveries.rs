@@ -17,9 +17,10 @@ impl Server {
     /// Sends all that waits for a channel, with this result.
     async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
         let rows: Vec<_> = self.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
-        self.handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
+        self.handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
         self.clock.advance_secs(1);
-        let report = Report { channel, sent_to: None, told_with: rows.first().copied(), rows, sent, status };
+        let report =
+            Report { recipients: Default::default(), channel, sent_to: None, told_with: rows.first().copied(), rows, sent, status };
         self.handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
     }
 

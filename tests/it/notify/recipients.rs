@@ -136,3 +136,33 @@ async fn whoever_has_unsubscribed_gets_nothing_and_the_others_go_on() {
     site.done(Command::EnableChannel(channel)).await;
     assert_eq!(site.channel_now(channel).health.unsubscribed, Vec::<Box<str>>::new());
 }
+
+#[tokio::test]
+async fn a_start_knows_which_recipients_have_taken_a_mail() {
+    let replies = [("RCPT TO:<bob", "450 greylisted, come back later", 1), ("RCPT TO:<eve", "550 no such user", usize::MAX)];
+    let server = MailReceiver::start(MailScript { replies: replies.to_vec(), ..MailScript::default() }).await;
+    let start = |medium, at: i64| {
+        Site::start_on(medium, Moment::from_secs(at), |config| {
+            let from = MailFrom::parse("overdue <alerts@example.net>").unwrap();
+            let relay = MailServer::parse(&format!("smtp+plain://{}", server.address)).unwrap();
+            config.relay = Some(Relay::new(relay, None, from).unwrap());
+        })
+    };
+    let disk = Disk::default();
+    let site = start(disk.medium(), 1_800_000_000);
+    site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+    site.channel("email", &[("to", TO)]).await;
+    site.check(7, "backup").await;
+    site.ping(7, Kind::Fail, "").await;
+    let row = || site.handle.with_state(|state| state.outbox.rows().next().map(|row| (row.attempts, row.begun)));
+    site.until(|| row() == Some((1, None))).await;
+    let copy = disk.copy();
+    drop(site);
+    let site = start(copy.medium(), 1_800_000_010);
+    let delivery = site.deliveries(1).await.remove(0);
+    assert_eq!((delivery.outcome, delivery.attempts), (DeliveryOutcome::Delivered, 2));
+    assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");
+    let tries = ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
+    assert_eq!((tries, server.count("DATA")), ([1, 2, 1], 2));
+    assert!(!server.seen().iter().any(|line| line.contains("This may be a repeat")), "{:?}", server.seen());
+}

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use overdue::domain::text::{Slug, Tags};
+
 use super::*;
 
 async fn alertmanager(site: &Site, receiver: &Receiver, more: &[(&str, &str)]) -> ChannelId {
@@ -163,4 +165,51 @@ async fn channels_that_never_answer_leave_half_of_the_places_to_other_projects()
     assert_eq!(under_way(), 32);
     site.ping(8, Kind::Fail, "").await;
     tokio::time::timeout(Duration::from_secs(5), other.wait_for(1)).await.expect("the alert of the other project arrives");
+}
+
+/// The labels of the alerts in a request, each with whether it fires.
+fn labels(site: &Site, seen: &crate::support::receiver::Seen) -> Vec<(serde_json::Value, bool)> {
+    let alerts: Vec<serde_json::Value> = serde_json::from_str(seen.text()).unwrap();
+    let labels = alerts.iter().map(|alert| alert["labels"].clone());
+    labels.zip(fires(site, seen)).map(|(labels, (_, fires))| (labels, fires)).collect()
+}
+
+#[tokio::test]
+async fn an_alert_ends_with_the_labels_with_which_it_fired() {
+    for (is_renamed, end) in [(false, "delete"), (true, "delete"), (true, "pause"), (true, "up")] {
+        let (site, receiver) = (Site::start().await, Receiver::start([Act::status(200)]).await);
+        alertmanager(&site, &receiver, &[]).await;
+        let edit = |name: &str, slug: &str, tags: &str| {
+            let (name, slug, tags) = (Name::parse(name).ok(), Slug::parse(slug).ok(), Tags::parse(tags).ok());
+            Edit { name, slug, tags, channels: Some(ChannelChoice::All), ..Edit::default() }
+        };
+        site.done(create_check(MAIN, 7, edit("Nightly backup", "nightly", "prod db"))).await;
+        let id = site.handle.with_state(|state| state.checks().next().unwrap().id);
+        site.ping(7, Kind::Fail, "").await;
+        let fired = labels(&site, &receiver.wait_for(1).await[0]);
+        let (first, is_firing) = fired[0].clone();
+        assert!(is_firing && first["slug"] == "nightly" && first["tag_db"] == "on", "{first}");
+        site.deliveries(1).await;
+        if is_renamed {
+            site.done(Command::UpdateCheck(id, Box::new(edit("Hourly", "hourly", "test")))).await;
+            site.clock.advance_secs(61);
+            let again = labels(&site, &receiver.wait_for(2).await[1]);
+            assert_eq!(again, [(first.clone(), true)], "it is still the same alert");
+        }
+        match end {
+            "delete" => _ = site.done(Command::DeleteCheck(id)).await,
+            "pause" => _ = site.done(Command::Pause(id)).await,
+            _ => site.ping(7, Kind::Success, "").await,
+        }
+        let ended = labels(&site, receiver.wait_for(2 + usize::from(is_renamed)).await.last().unwrap());
+        assert_eq!(ended, [(first, false)], "{is_renamed} {end}");
+        site.deliveries(2).await;
+        if end == "up" {
+            // The next one is told by its new names.
+            site.ping(7, Kind::Fail, "").await;
+            let next = labels(&site, &receiver.wait_for(4).await[3]);
+            assert!(next[0].0["check"] == "Hourly" && next[0].0["tag_db"].is_null(), "{next:?}");
+        }
+        site.stop().await;
+    }
 }

@@ -217,3 +217,78 @@ async fn a_clock_that_is_set_back_silences_neither_reminders_nor_notices() {
     assert!(titles.iter().any(|title| title.contains("still down")), "{titles:?}");
     assert!(titles.iter().any(|title| title.contains("does not work")), "{titles:?}");
 }
+
+#[tokio::test]
+async fn a_digest_of_which_a_part_began_before_a_crash_is_no_repeat() {
+    const CHECKS: u128 = 300;
+    let began = Moment::from_secs(1_800_000_000);
+    for is_whole in [false, true] {
+        let (disk, phone) = (Disk::default(), Receiver::start([Act::status(200)]).await);
+        let clock = ManualClock::at(began);
+        let (handle, writer) = open(disk.medium(), &clock, |_| ()).unwrap();
+        std::thread::spawn(|| writer.run());
+        // Nobody sends.
+        let site = Site { handle, clock, stop: watch::channel(false).0, ended: None };
+        site.done(create_project(&Random::seeded(2), "Home", 100)).await;
+        site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home")]).await;
+        for uuid in 1..=CHECKS {
+            site.check(uuid, &format!("job-{uuid}")).await;
+            site.ping(uuid, Kind::Fail, "").await;
+        }
+        let rows: Vec<_> = site.handle.with_state(|state| state.outbox.rows().map(|row| row.number).collect());
+        for some in rows.chunks(256).take(if is_whole { 2 } else { 1 }) {
+            site.done(Command::BeginDeliveries(some.to_vec(), rows.last().copied())).await;
+        }
+        let copy = disk.copy();
+        drop(site);
+        let site = Site::start_on(copy.medium(), began.plus_secs(10), |_| ());
+        let seen = phone.wait_for(1).await;
+        assert!(seen[0].text().contains("300 checks"), "{}", seen[0].text());
+        assert_eq!(seen[0].text().contains("may be a repeat"), is_whole, "{}", seen[0].text());
+        site.deliveries(rows.len()).await;
+        site.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_rows_of_a_digest_say_which_of_them_begins_last() {
+    let (site, phone) = (Site::start().await, Receiver::start([Act::Silence]).await);
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home")]).await;
+    for uuid in 1..=300 {
+        let failure_kw = Some(Keywords::parse("ERR").unwrap());
+        let edit = Edit { failure_kw, filter_subject: Some(true), channels: Some(ChannelChoice::All), ..Edit::default() };
+        site.done(create_check(MAIN, uuid, edit)).await;
+    }
+    site.done(Command::Mail((1..=300).map(|uuid| email(uuid, "ERR", None, "")).collect())).await;
+    site.clock.advance_secs(1);
+    phone.wait_for(1).await;
+    site.handle.with_state(|state| {
+        let last = state.outbox.rows().last().unwrap().number;
+        assert!(state.outbox.rows().all(|row| row.begun.is_some() && row.part.is_some_and(|part| (part.last, part.attempts) == (last, 0))));
+    });
+}
+
+#[tokio::test]
+async fn a_channel_that_has_sent_enough_for_a_day_says_so_once() {
+    let (site, phone, twilio) = (Site::start().await, Receiver::start([Act::status(200)]).await, Receiver::start([Act::status(201)]).await);
+    let number = "+15005550006";
+    let url = twilio.url("");
+    let settings = [("api", &*url), ("account", "AC1"), ("token", "t"), ("from", number), ("to", number), ("most-a-day", "1")];
+    let sms = site.channel("sms", &settings).await;
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up")]).await;
+    assert_eq!(site.handle.try_channel(sms, false).unwrap().await.unwrap().failed, None);
+    let Tried { failed, .. } = site.handle.try_channel(sms, false).unwrap().await.unwrap();
+    assert_eq!(failed.as_deref(), Some("as much was sent within a day as most-a-day allows"));
+    site.check(7, "a").await;
+    site.ping(7, Kind::Fail, "").await;
+    assert!(site.failed(sms).await.starts_with("as much was sent within a day as most-a-day allows; what waits is sent when"));
+    site.clock.advance_secs(3601);
+    let message: serde_json::Value = serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
+    assert!(message["title"].as_str().unwrap().ends_with("sends no more today"), "{message}");
+    assert!(message["message"].as_str().unwrap().starts_with("As much was sent within a day"), "{message}");
+    for _ in 0..5 {
+        site.clock.advance_secs(16);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!((phone.seen().len(), twilio.seen().len()), (1, 1));
+}

@@ -369,7 +369,7 @@ impl Model {
             }
             Command::Stage(command) => self.stage(command, now),
             Command::Declare(asked) => self.declare(asked, now),
-            Command::BeginDeliveries(_)
+            Command::BeginDeliveries(..)
             | Command::ReportDeliveries(_)
             | Command::AdoptSetting { .. }
             | Command::RetryDelivery { .. }

@@ -62,7 +62,7 @@ impl Followed {
             let (begun, idle): (Vec<_>, Vec<_>) = state.outbox.rows().partition(|row| self.begun.contains(&row.number));
             let mut commands = Vec::new();
             let some = |rows: Vec<&std::sync::Arc<OutboxRow>>| rows.into_iter().filter(|_| dice.chance(60)).cloned().collect::<Vec<_>>();
-            commands.push(Command::BeginDeliveries(some(idle).iter().map(|row| row.number).collect()));
+            commands.push(Command::BeginDeliveries(some(idle).iter().map(|row| row.number).collect(), None));
             let reports = some(begun).into_iter().map(|row| {
                 let sent = match dice.below(12) {
                     0..5 => SendOutcome::Delivered,
@@ -71,7 +71,15 @@ impl Followed {
                     9..11 => SendOutcome::Failed("no".into()),
                     _ => SendOutcome::Closed("gone".into()),
                 };
-                Report { channel: row.channel, sent_to: None, rows: vec![row.number], told_with: None, sent, status: 200 }
+                Report {
+                    recipients: Default::default(),
+                    channel: row.channel,
+                    sent_to: None,
+                    rows: vec![row.number],
+                    told_with: None,
+                    sent,
+                    status: 200,
+                }
             });
             commands.push(Command::ReportDeliveries(reports.collect()));
             if let Some(channel) = state.projects().flat_map(|project_state| project_state.channels.keys()).next()
@@ -87,7 +95,7 @@ impl Followed {
     pub(crate) fn answered(&mut self, commands: &[Command], answers: &[Result<Outcome, Refusal>]) {
         for (command, answer) in commands.iter().zip(answers) {
             match (command, answer) {
-                (Command::BeginDeliveries(_), Ok(Outcome::Begun(rows))) => self.begun.extend(rows.iter().map(|row| row.number)),
+                (Command::BeginDeliveries(..), Ok(Outcome::Begun(rows))) => self.begun.extend(rows.iter().map(|row| row.number)),
                 (Command::ReportDeliveries(reports), Ok(_)) => {
                     self.begun.retain(|number| !reports.iter().any(|report| report.rows.contains(number)));
                 }

@@ -337,10 +337,10 @@ async fn what_was_told_last_stands_beside_who_is_told() {
     let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
     assert_eq!(rows.len(), 2);
     assert!(words(&page.see("details/").await).contains("Told last waiting hook &#60;1&#62; went down just now"));
-    handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
+    handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
     page.server.clock.advance_secs(60);
     let sent = SendOutcome::Failed("it answered <b>500".into());
-    let report = Report { channel, sent_to: None, told_with: None, rows, sent, status: 500 };
+    let report = Report { recipients: Default::default(), channel, sent_to: None, told_with: None, rows, sent, status: 500 };
     handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
     let html = page.see("details/").await;
     let shown = words(&html);
@@ -358,10 +358,10 @@ async fn what_was_told_last_stands_beside_who_is_told() {
         let shown = words(&page.see("details/").await);
         assert!(shown.contains("Told last waiting hook &#60;1&#62; "), "{shown}");
         let rows: Vec<_> = handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
-        handle.call(Command::BeginDeliveries(rows.clone())).await.unwrap().unwrap();
+        handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
         let shown = words(&page.see("details/").await);
         assert!(shown.contains("Told last being sent hook &#60;1&#62; "), "{shown}");
-        let report = Report { channel, sent_to: None, told_with: None, rows, sent, status: 0 };
+        let report = Report { recipients: Default::default(), channel, sent_to: None, told_with: None, rows, sent, status: 0 };
         handle.call(Command::ReportDeliveries(vec![report])).await.unwrap().unwrap();
         let shown = words(&page.see("details/").await);
         assert!(told.is_some_and(|told| shown.contains(told)), "{shown}");

@@ -14,7 +14,8 @@ pub(in crate::domain::channel) static ALERTMANAGER: ChannelKind = ChannelKind {
         Field::optional("label.NAME", Form::Label, "a label of every alert"),
     ],
     guide: "url is the address of Alertmanager, without /api. An alert is sent again every minute while a check is down, and resolves \
-        when it is up.",
+        when it is up. While it lasts it keeps the name, slug and tags under which it began, whatever the check is called meanwhile; another \
+        name of the project or other labels of the channel make it another alert.",
     example: &[("url", "http://127.0.0.1:9093")],
     rule,
     ..ChannelKind::BASE

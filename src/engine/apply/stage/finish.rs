@@ -277,7 +277,15 @@ impl WorkingState {
             state.expect(&settings);
             let before = self.state.check_by_uuid(imported.uuid).filter(|check| replaced.has(check.project));
             let badge = imported.badge.or(before.map(|check| check.badge)).unwrap_or(*drawn);
-            checks.push(Check { id: *id, uuid: imported.uuid, badge, project: *project, settings: Arc::new(settings), state });
+            checks.push(Check {
+                id: *id,
+                uuid: imported.uuid,
+                badge,
+                project: *project,
+                settings: Arc::new(settings),
+                state,
+                told_as: None,
+            });
         }
         Ok(checks)
     }

@@ -20,7 +20,7 @@ fn view() -> View {
 
 fn check(settings: Settings, state: CheckState) -> Check {
     let (uuid, badge) = (Uuid::from_u128(0xabcd << 112 | 1), Uuid::from_u128(2));
-    Check { id: CheckId(1), uuid, badge, project: ProjectId(1), settings: Arc::new(settings), state }
+    Check { id: CheckId(1), uuid, badge, project: ProjectId(1), settings: Arc::new(settings), state, told_as: None }
 }
 
 fn shown(view: &View, check: &Check, members: Members, channels: &Channels, now: Moment) -> Value {

@@ -147,7 +147,7 @@ fn what_fails_while_others_are_taken_says_nothing_about_the_channel() {
     let mut world = World::new(machine());
     (1..=2).for_each(|check| _ = world.queue(check, Event::Down));
     let (jobs, _) = world.step();
-    let end = |outcome| JobEnd { outcome, reason: "the answer was 400".into(), status: 400 };
+    let end = |outcome| JobEnd::new(outcome, "the answer was 400", 400);
     let reason = |world: &mut World, job: &Job, outcome| {
         let reports = world.plan.done(job.id, end(outcome), &world.rules, world.now, &world.random);
         world.apply(&reports);

@@ -12,7 +12,15 @@ fn check(number: u64, name: &str, tags: &str) -> Check {
     let settings = Settings { name: Name::parse(name).unwrap(), tags: Tags::parse(tags).unwrap(), ..Settings::default() };
     let state = crate::domain::check::CheckState::new(Moment::from_secs(0));
     let uuid = Uuid::from_u128(u128::from(number));
-    Check { id: CheckId(number), uuid, badge: uuid, project: crate::domain::ids::ProjectId(1), settings: Arc::new(settings), state }
+    Check {
+        id: CheckId(number),
+        uuid,
+        badge: uuid,
+        project: crate::domain::ids::ProjectId(1),
+        settings: Arc::new(settings),
+        state,
+        told_as: None,
+    }
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! What a row of the outbox keeps of earlier attempts to send it.
+
+#[cfg(doc)]
+use super::Delivery;
+use crate::domain::ids::DeliveryNumber;
+
+/// A row that began as a part of a message whose rows begin one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The row that begins last. Nothing is sent before.
+    pub last: DeliveryNumber,
+    /// How often sending that row was begun before.
+    pub attempts: u16,
+}
+
+/// A recipient of a message that is sent again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recipient {
+    /// The address.
+    pub address: Box<str>,
+    /// The result of the attempts so far.
+    pub result: RecipientResult,
+}
+
+impl Recipient {
+    /// The same after an attempt of which nothing was reported.
+    pub fn interrupted(self) -> Self {
+        match self.result {
+            RecipientResult::Open => Self { result: RecipientResult::Doubtful, ..self },
+            _ => self,
+        }
+    }
+}
+
+/// The result of the attempts to send a message to one of its recipients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RecipientResult {
+    /// It was taken.
+    Taken,
+    /// It was refused for good, with this error of at most [`Delivery::LONGEST_REASON`] bytes.
+    Refused(Box<str>),
+    /// It may have arrived.
+    Doubtful,
+    /// It has not arrived.
+    Open,
+}
+
+impl RecipientResult {
+    /// True if nothing more is sent to the recipient.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Taken | Self::Refused(_))
+    }
+}
