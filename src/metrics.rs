@@ -152,8 +152,8 @@ pub struct Readings {
     pub checks: u64,
     /// Pings within the log limits of their checks.
     pub live_pings: u64,
-    /// Channels that work, that fail, and that are disabled.
-    pub channels: [u64; 3],
+    /// How many channels have each status, by its word.
+    pub channels: Vec<(&'static str, u64)>,
     /// What waits to be sent.
     pub outbox: u64,
     /// Microseconds for which the oldest of that has waited.
@@ -363,10 +363,10 @@ impl Metrics {
         let oldest = ConstGauge::new(seconds(readings.outbox_oldest.max(0)));
         registry.register("outbox_oldest_seconds", "For how long the oldest alert has waited", oldest);
         let channels = Family::<Labels<1>, Gauge>::default();
-        for (status, count) in ["ok", "failing", "disabled"].into_iter().zip(readings.channels) {
-            channels.get_or_create(&[("status", status)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        for (status, count) in &readings.channels {
+            channels.get_or_create(&[("status", *status)]).set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
-        registry.register("channels", "Channels by whether they take what is sent", channels);
+        registry.register("channels", "Channels by their status, as lists show it", channels);
         if let Some(newest) = self.backups().and_then(|status| status.newest) {
             let help = "When the newest backup that the server made was begun";
             registry.register("backup_newest_timestamp_seconds", help, ConstGauge::new(seconds(newest.micros())));

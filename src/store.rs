@@ -41,7 +41,7 @@ pub use medium::{FILE_NAME, Medium};
 use medium::{FileId, Opened};
 pub use meta::Mark;
 pub use migrations::SCHEMA;
-pub use ping::{Kept, PingCursor, PrunedKept, Swept};
+pub use ping::{BodyPart, Kept, PingCursor, PrunedKept, Swept};
 pub use progress::Progress;
 pub use restoration::{Restoration, remove_leftovers};
 pub use rows::Rows;

@@ -12,7 +12,7 @@ use crate::domain::flip::{Flip, LoggedFlip};
 use crate::domain::ids::{Arrival, DeliveryNumber, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::ping::Ping;
-use crate::store::{Rows, Snapshot, StoreError, caught};
+use crate::store::{BodyPart, Rows, Snapshot, StoreError, caught};
 
 /// Pings in one list: see [limits](crate::docs::limits).
 const MOST_LISTED: u64 = 1000;
@@ -73,6 +73,15 @@ impl Handle {
             return Ok(None);
         }
         self.read(check, "bodies", |snapshot| snapshot.body_of(check.id, state.n_pings, state.last_arrival, n))
+    }
+
+    /// A part of the body of ping `n`, as it lies there. `None`: no such ping within the log limit, or it had none.
+    pub fn part_of_body(&self, check: &Check, n: u64, part: BodyPart) -> Result<Option<Vec<u8>>, StoreError> {
+        let newest = (check.state.n_pings, check.state.last_arrival);
+        if !self.is_logged(check, n) {
+            return Ok(None);
+        }
+        self.read(check, "bodies", |snapshot| snapshot.part_of_body(check.id, newest, n, part))
     }
 
     /// The flips of a check that are not older than `from`, newest first: in the order in which they were logged, which is not that of their

@@ -1,13 +1,12 @@
 //! What is looked up of the engine for metrics: a part of the checks at a time, so that the writer does not wait for it.
 
-use super::state::ProjectState;
 use super::{Handle, LATE_SECS, VISITED_AT_ONCE};
 use crate::domain::ids::ProjectId;
 use crate::metrics::Readings;
 use crate::store::SCHEMA;
 
 impl Handle {
-    /// What there is now. Looks at every check: for threads that may block.
+    /// What there is now, but for the channels. Looks at every check: for threads that may block.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings { schema: SCHEMA, writable: self.is_writable(), queue: self.0.queue.waiting(), ..Readings::default() };
         readings.file_bytes = self.file_bytes();
@@ -15,9 +14,6 @@ impl Handle {
             let now = self.now();
             readings.outbox = state.outbox.len() as u64;
             readings.outbox_oldest = state.outbox.rows().next().map_or(0, |row| now.micros_since(row.queued));
-            for project_state in state.projects() {
-                count_channels(project_state, &mut readings.channels);
-            }
             state.projects().map(|project_state| project_state.project.id).collect()
         });
         readings.projects = projects.len() as u64;
@@ -45,17 +41,5 @@ impl Handle {
                 return;
             }
         }
-    }
-}
-
-/// Counts those that work, that fail, and that are disabled.
-fn count_channels(project_state: &ProjectState, [ok, failing, disabled]: &mut [u64; 3]) {
-    for channel in project_state.channels.values() {
-        let count = match (&channel.health.disabled, &channel.health.failing) {
-            (Some(_), _) => &mut *disabled,
-            (None, Some(_)) => &mut *failing,
-            (None, None) => &mut *ok,
-        };
-        *count += 1;
     }
 }

@@ -10,6 +10,8 @@ use uuid::Uuid;
 use super::Door;
 use super::api::identify;
 use crate::domain::project::KeyHash;
+use crate::manage::channel::ChannelStatus;
+use crate::metrics::Readings;
 use crate::wire::client::{Client, Peer};
 use crate::wire::reply::{self, Fault, Reply};
 use project::ProjectText;
@@ -31,7 +33,11 @@ pub(super) async fn of_server<B>(door: &Door, request: &Request<B>, is_open: boo
             }
         }
         let handle = door.handle.clone();
-        let text = door.outgoing.run(move || handle.metrics().text(&handle.readings())).await?;
+        let text = door.outgoing.run(move || {
+            let readings = Readings { channels: ChannelStatus::counts(&handle), ..handle.readings() };
+            handle.metrics().text(&readings)
+        });
+        let text = text.await?;
         door.outgoing.made(text.into_bytes()).await
     };
     answer.await.map_or_else(|fault| fault.json(), |text| reply::never_cached(reply::content(TEXT, text)))

@@ -18,6 +18,7 @@ use crate::domain::project::{Channel, PingKey, Secret};
 use crate::domain::status::Status;
 use crate::engine::state::State;
 use crate::mail::Searchable;
+use crate::store::BodyPart;
 
 /// Pings that are looked at for the last success and the start of a run.
 const LOOKED_AT: u64 = 30;
@@ -207,10 +208,13 @@ impl MessageSender {
     fn ping(&self, check: &Check, ping: &Ping, pings: &[Ping]) -> PingFacts {
         let started = pings.iter().find(|other| other.n < ping.n && other.kind == Kind::Start && other.rid == ping.rid);
         let is_end = matches!(ping.kind, Kind::Success | Kind::Fail);
-        let mut body = self.handle.body(check, ping.n).ok().flatten().unwrap_or_default();
+        let part = |part| self.handle.part_of_body(check, ping.n, part).ok().flatten().unwrap_or_default();
+        let body = part(BodyPart::Last(BODY_BYTES));
         // The header fields that say how to read it are at its beginning.
-        let mail = (ping.origin.scheme == Scheme::Email).then(|| Searchable::of(body.get(..BODY_BYTES).unwrap_or(&body)));
-        body.drain(..body.len().saturating_sub(BODY_BYTES));
+        let mail = (ping.origin.scheme == Scheme::Email).then(|| match (ping.body_len as usize) <= BODY_BYTES {
+            true => Searchable::of(&body),
+            false => Searchable::of(&part(BodyPart::First(BODY_BYTES))),
+        });
         PingFacts {
             at: ping.at,
             kind: ping.kind,

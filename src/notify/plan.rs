@@ -204,7 +204,7 @@ pub(super) trait View {
 }
 
 impl Plan {
-    /// Chooses what is sent now. The state is locked for one message at a time.
+    /// Chooses what is sent now. The state is locked for one message, or a part of a digest, at a time.
     pub(super) fn step(&mut self, view: &impl View, rules: impl Fn(&Channel) -> Rules, now: Now) -> Step {
         let mut step = Step::default();
         let waiting = view.look(|state| {
@@ -221,7 +221,7 @@ impl Plan {
                 && let Some(channel) = channels.pop_front()
             {
                 let Some(rules) = known.get(&channel.id) else { continue };
-                if view.look(|state| self.begin_one(state, &channel, rules, now, &mut step)) {
+                if self.begin_one(view, &channel, rules, now, &mut step) {
                     channels.push_back(channel);
                     turns.push_back((project, channels));
                     break;
@@ -232,7 +232,31 @@ impl Plan {
     }
 
     /// Begins a message to a channel, if there is one that may be sent now.
-    fn begin_one(&mut self, state: &State, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
+    fn begin_one(&mut self, view: &impl View, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
+        if !view.look(|state| self.may_begin(state, channel, rules, now, step)) {
+            return false;
+        }
+        let Some(progress) = self.channels.get_mut(&channel.id) else { return false };
+        let picked = match rules.class {
+            Class::People => pick::for_people(view, channel.id, rules, progress, now, step),
+            Class::Machine | Class::Incident => view.look(|state| pick::for_machines(state, channel.id, rules, progress, now, step)),
+            // Its members are told.
+            Class::Group => None,
+        };
+        let Some((mut items, superseded)) = picked else { return false };
+        items.iter_mut().for_each(|item| item.delay = progress.delay(item, now));
+        self.shares.take(channel, &rules.place);
+        self.last += 1;
+        progress.begin(&items);
+        let place = rules.place.clone();
+        let job = Job { id: JobId(self.last), channel: Arc::clone(&progress.channel), items, superseded, place };
+        self.under_way.insert(job.id, job.clone());
+        step.jobs.push(job);
+        true
+    }
+
+    /// True if a message may be sent to a channel now.
+    fn may_begin(&mut self, state: &State, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
         let id = channel.id;
         if !state.channel(id).is_some_and(|current| Arc::ptr_eq(current, channel)) {
             // It has changed since its rules were made.
@@ -263,21 +287,6 @@ impl Plan {
             }
             return false;
         }
-        let picked = match rules.class {
-            Class::People => pick::for_people(state, id, rules, progress, now, step),
-            Class::Machine | Class::Incident => pick::for_machines(state, id, rules, progress, now, step),
-            // Its members are told.
-            Class::Group => None,
-        };
-        let Some((mut items, superseded)) = picked else { return false };
-        items.iter_mut().for_each(|item| item.delay = progress.delay(item, now));
-        self.shares.take(channel, &rules.place);
-        self.last += 1;
-        progress.begin(&items);
-        let place = rules.place.clone();
-        let job = Job { id: JobId(self.last), channel: Arc::clone(&progress.channel), items, superseded, place };
-        self.under_way.insert(job.id, job.clone());
-        step.jobs.push(job);
         true
     }
 

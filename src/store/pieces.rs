@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
+use super::ping::BodyPart;
 use super::{Batch, StoreError};
 
 /// `pieces`: (upload, place) -> bytes of a body, the first place is 0.
@@ -129,4 +130,29 @@ pub(super) fn read(transaction: &ReadTransaction, upload: u64, len: usize, body:
         body.extend_from_slice(piece.value());
     }
     Ok(())
+}
+
+/// Returns a part of the body in an upload. No more pieces are read than hold it.
+pub(super) fn read_part(transaction: &ReadTransaction, upload: u64, part: BodyPart) -> Result<Vec<u8>, StoreError> {
+    let pieces = transaction.open_table(PIECES)?;
+    let mut rows = pieces.range((upload, 0)..=(upload, u64::MAX))?;
+    let (mut found, mut len) = (Vec::new(), 0);
+    loop {
+        let (row, most) = match part {
+            BodyPart::First(most) => (rows.next(), most),
+            BodyPart::Last(most) => (rows.next_back(), most),
+        };
+        let Some(row) = row.filter(|_| len < most).transpose()? else { break };
+        len += row.1.value().len();
+        found.push(row.1.value().to_vec());
+    }
+    if let BodyPart::Last(_) = part {
+        found.reverse();
+    }
+    let mut body = found.concat();
+    match part {
+        BodyPart::First(most) => body.truncate(most),
+        BodyPart::Last(most) => drop(body.drain(..body.len().saturating_sub(most))),
+    }
+    Ok(body)
 }

@@ -1,5 +1,6 @@
 //! The arrival log of pings: appended at one end, swept at the other, a chain for each check.
 
+mod part;
 mod row;
 mod staged;
 
@@ -13,6 +14,7 @@ use super::record;
 use super::{Batch, Snapshot, StoreError, pieces};
 use crate::domain::ids::{Arrival, CheckId};
 use crate::domain::ping::{Ping, long_bytes};
+pub use part::BodyPart;
 use row::PingRow;
 pub(super) use row::{LoggedBody, read};
 pub use staged::Kept;

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use overdue::domain::channel::{ChannelKind, ChannelSettings, Transports};
 use overdue::domain::edit::Edit;
-use overdue::domain::project::KeyHash;
+use overdue::domain::project::{ChannelName, KeyHash};
 use overdue::domain::text::{Name, Tags};
+use overdue::engine::command::{Command, NewChannel};
 use serde_json::json;
 
 use crate::support::build::create_check;
@@ -88,6 +90,18 @@ async fn what_happens_is_counted() {
     assert_eq!(server.get("/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f").await.status, 404);
     assert_eq!(server.get(&format!("{url}/300")).await.status, 400);
     assert_eq!(server.send("DELETE", &url, &[], b"").await.status, 405);
+    // One that is disabled, one of which nothing is known yet, and a command, which this server may not run.
+    for (kind, pairs) in
+        [("webhook", [("down-url", "http://a/")]), ("webhook", [("down-url", "http://a/")]), ("shell", [("down-command", "true")])]
+    {
+        let settings = ChannelSettings::parse(ChannelKind::named(kind).unwrap(), pairs).unwrap();
+        let (uuid, name) = (server.handle.random().uuid(), ChannelName::parse(kind).unwrap());
+        let new = NewChannel { uuid, project: server.main.id, name, settings, operator: true };
+        server.handle.call(Command::CreateChannel(Box::new(new))).await.unwrap().unwrap();
+    }
+    let first = server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.keys().copied().min().unwrap());
+    server.handle.call(Command::DisableChannel { channel: first, reason: "enough".into() }).await.unwrap().unwrap();
+    server.handle.set_transports(Transports { mail: true, commands: false });
     // A deadline that is noticed 3 s late, before the next ping.
     server.clock.advance_secs(123);
     assert_eq!(server.get(&format!("{url}/log")).await.status, 200);
@@ -114,6 +128,11 @@ async fn what_happens_is_counted() {
         ("overdue_database_dead_pings", 0.0),
         ("overdue_writable", 1.0),
         ("overdue_channels{status=\"ok\"}", 0.0),
+        ("overdue_channels{status=\"untested\"}", 1.0),
+        ("overdue_channels{status=\"test failed\"}", 0.0),
+        ("overdue_channels{status=\"failing\"}", 0.0),
+        ("overdue_channels{status=\"cannot deliver\"}", 1.0),
+        ("overdue_channels{status=\"disabled\"}", 1.0),
         ("overdue_queue_commands", 0.0),
     ] {
         assert_eq!(after[name], wanted, "{name}");

@@ -1,7 +1,5 @@
 //! What a row of the outbox keeps of earlier attempts to send it.
 
-#[cfg(doc)]
-use super::Delivery;
 use crate::domain::ids::DeliveryNumber;
 
 /// A row that began as a part of a message whose rows begin one after the other.
@@ -37,7 +35,7 @@ impl Recipient {
 pub enum RecipientResult {
     /// It was taken.
     Taken,
-    /// It was refused for good, with this error of at most [`Delivery::LONGEST_REASON`] bytes.
+    /// It was refused for good, with this error of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
     Refused(Box<str>),
     /// It may have arrived.
     Doubtful,

@@ -1,6 +1,7 @@
 //! What waits to be sent, by number, by channel and by check.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::State;
@@ -23,6 +24,12 @@ pub struct Outbox {
     waiting: BTreeMap<ProjectId, usize>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Rows that were looked up by this thread.
+    pub(crate) static LOOKED_UP: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Outbox {
     /// How much waits.
     pub fn len(&self) -> usize {
@@ -41,6 +48,8 @@ impl Outbox {
 
     /// The row of this number.
     pub fn get(&self, number: DeliveryNumber) -> Option<&Arc<OutboxRow>> {
+        #[cfg(test)]
+        LOOKED_UP.set(LOOKED_UP.get() + 1);
         self.rows.get(&number)
     }
 
@@ -67,6 +76,12 @@ impl Outbox {
     /// What waits for a channel, oldest first.
     pub fn of_channel(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
         let range = (channel, DeliveryNumber(0))..=(channel, DeliveryNumber(u64::MAX));
+        self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
+    }
+
+    /// What waits for a channel after this number, oldest first.
+    pub fn of_channel_after(&self, channel: ChannelId, after: DeliveryNumber) -> impl Iterator<Item = &Arc<OutboxRow>> {
+        let range = (Bound::Excluded((channel, after)), Bound::Included((channel, DeliveryNumber(u64::MAX))));
         self.by_channel.range(range).filter_map(|(_, number)| self.get(*number))
     }
 

@@ -5,8 +5,8 @@ use crate::domain::channel::{Class, Transports};
 use crate::domain::check::Check;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
-use crate::engine::Unnotified;
 use crate::engine::state::State;
+use crate::engine::{Handle, Unnotified};
 
 /// The status of a channel, worst first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +71,25 @@ impl ChannelStatus {
     /// True if messages are sent, whether they arrive or not.
     pub fn is_sent_to(&self) -> bool {
         !matches!(self, Self::Disabled(..) | Self::CannotDeliver(_))
+    }
+
+    /// The words for all of them.
+    const NAMES: [&'static str; 6] = ["ok", "untested", "test failed", "failing", "cannot deliver", "disabled"];
+
+    /// Returns how many channels have each status, by its word. The state is locked for one project at a
+    /// time.
+    pub fn counts(handle: &Handle) -> Vec<(&'static str, u64)> {
+        let mut counts = Self::NAMES.map(|name| (name, 0));
+        let projects: Vec<_> = handle.with_state(|state| state.projects().map(|found| found.project.id).collect());
+        for project in projects {
+            handle.with_state(|state| {
+                for channel in state.project(project).into_iter().flat_map(|found| found.channels.values()) {
+                    let status = Self::of(state, channel, handle.transports()).name();
+                    counts.iter_mut().filter(|(name, _)| *name == status).for_each(|(_, count)| *count += 1);
+                }
+            });
+        }
+        counts.into()
     }
 
     /// The word for it in answers.

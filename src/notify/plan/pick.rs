@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::rules::Rules;
 use super::progress::{ChannelProgress, Failing};
-use super::{GATHER, Item, Now, QUIET, Step};
+use super::{GATHER, Item, Now, QUIET, Step, View};
 use crate::domain::alert::{Event, OutboxRow};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber};
@@ -21,17 +21,83 @@ const MOST_ROWS: usize = 20_000;
 /// What a message tells, and the rows that it makes needless.
 type Picked = (Vec<Item>, Vec<DeliveryNumber>);
 
-/// People are told what is true now: of each check its newest row. Of many checks there is one digest.
+/// Rows that are looked up while the state is locked: see [limits](crate::docs::limits).
+const MOST_AT_ONCE: usize = 256;
+
+/// Rows of a channel, oldest first, and whether there are more.
+fn waiting(view: &impl View, channel: ChannelId) -> (Vec<Arc<OutboxRow>>, bool) {
+    let mut rows: Vec<Arc<OutboxRow>> = Vec::new();
+    loop {
+        let after = rows.last().map_or(DeliveryNumber(0), |row| row.number);
+        let before = rows.len();
+        rows.extend(view.look(|state| state.outbox.of_channel_after(channel, after).take(MOST_AT_ONCE).cloned().collect::<Vec<_>>()));
+        if rows.len() - before < MOST_AT_ONCE {
+            return (rows, false);
+        }
+        if rows.len() >= MOST_ROWS {
+            return (rows, true);
+        }
+    }
+}
+
+/// Adds the rows about these checks that lie beyond those that were looked at.
+fn add_newer(view: &impl View, channel: ChannelId, checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>, last: DeliveryNumber) {
+    let mut left: Vec<_> = checks.iter_mut().collect();
+    for some in left.chunks_mut(MOST_AT_ONCE) {
+        view.look(|state| {
+            for (check, rows) in some {
+                rows.extend(state.outbox.of_pair(channel, **check).filter(|row| row.number > last).cloned());
+            }
+        });
+    }
+}
+
+/// A digest that waits for more rows.
+#[derive(Clone, Copy)]
+pub(super) struct Gathering {
+    /// It waits no longer than until this uptime.
+    until: Duration,
+}
+
+/// Whether a digest of which nothing more has been looked at waits for more rows.
+fn is_gathering(view: &impl View, channel: ChannelId, progress: &mut ChannelProgress, now: Now, step: &mut Step) -> bool {
+    let Some(Gathering { until }) = progress.gathering.take() else { return false };
+    let newest = view.look(|state| state.outbox.of_channel(channel).next_back().map(|row| row.queued));
+    let quiet_for = newest.map_or(QUIET, |queued| age(queued, now));
+    if quiet_for >= QUIET || now.uptime >= until {
+        return false;
+    }
+    progress.gathering = Some(Gathering { until });
+    step.again(until.min(now.uptime + QUIET - quiet_for));
+    true
+}
+
+/// How long ago a row was queued.
+fn age(queued: Moment, now: Now) -> Duration {
+    match u64::try_from(now.wall.micros_since(queued)) {
+        Ok(micros) => Duration::from_micros(micros),
+        // The clock was set back.
+        Err(_) => GATHER,
+    }
+}
+
+/// People are told what is true now: of each check its newest row. Of many checks there is one digest. The state is locked for a part of
+/// the rows at a time: those that go meanwhile do not begin.
 pub(super) fn for_people(
-    state: &State,
+    view: &impl View,
     channel: ChannelId,
     rules: &Rules,
     progress: &mut ChannelProgress,
     now: Now,
     step: &mut Step,
 ) -> Option<Picked> {
+    if is_gathering(view, channel, progress, now, step) {
+        return None;
+    }
+    let (waiting, is_more) = waiting(view, channel);
+    let last = waiting.last()?.number;
     let mut checks = BTreeSet::new();
-    for row in state.outbox.of_channel(channel).take(MOST_ROWS) {
+    for row in &waiting {
         if progress.checks.contains(&row.check) || step.is_over(row) {
             continue;
         }
@@ -48,7 +114,7 @@ pub(super) fn for_people(
             false
         }
     });
-    let aside = progress.aside(state, rules.class);
+    let (aside, failing) = view.look(|state| (progress.aside(state, rules.class), progress.failing(state, rules.class)));
     checks.retain(|check| is_due(aside.get(check), now, step));
     if let Some(check) = checks.iter().find(|check| aside.contains_key(check)).copied() {
         // It fails nothing but itself.
@@ -58,23 +124,22 @@ pub(super) fn for_people(
     if checks.len() > 1 {
         checks.remove(&CheckId(0));
     }
-    let failing = progress.failing(state, rules.class);
     checks.retain(|check| is_due(failing.get(check).map(|failing| &failing.until), now, step));
-    // Also the newest of those that lie beyond what was looked at.
-    let rows = |check: &CheckId| -> Vec<_> { state.outbox.of_pair(channel, *check).filter(|row| !step.is_over(row)).collect() };
-    let mut checks: BTreeMap<CheckId, Vec<&Arc<OutboxRow>>> = checks.iter().map(|check| (*check, rows(check))).collect();
+    let mut checks: BTreeMap<CheckId, Vec<Arc<OutboxRow>>> = checks.into_iter().map(|check| (check, Vec::new())).collect();
+    for row in waiting.into_iter().filter(|row| !step.is_over(row)) {
+        checks.entry(row.check).and_modify(|rows| rows.push(row));
+    }
+    if is_more {
+        add_newer(view, channel, &mut checks, last);
+    }
     spare_suspects(&mut checks, &failing, progress);
     let is_away = checks.len() > 1 && checks.values().flatten().all(|row| row.away);
     if rules.group_after.is_some_and(|most| is_away || checks.len() > most) {
         let queued = || checks.values().flatten().map(|row| row.queued);
-        let age = |of: Moment| match u64::try_from(now.wall.micros_since(of)) {
-            Ok(micros) => Duration::from_micros(micros),
-            // The clock was set back.
-            Err(_) => GATHER,
-        };
-        let (first, newest) = (age(queued().min()?), age(queued().max()?));
+        let (first, newest) = (age(queued().min()?, now), age(queued().max()?, now));
         if newest < QUIET && first < GATHER {
             step.again(now.uptime + (QUIET - newest).min(GATHER - first));
+            progress.gathering = Some(Gathering { until: now.uptime + GATHER - first });
             return None;
         }
     } else {
@@ -91,8 +156,8 @@ pub(super) fn for_people(
 }
 
 /// Leaves, if something has failed since a message was last taken, what has not; else half of what a failed message told.
-fn spare_suspects(checks: &mut BTreeMap<CheckId, Vec<&Arc<OutboxRow>>>, failing: &BTreeMap<CheckId, Failing>, progress: &ChannelProgress) {
-    let is_suspect = |rows: &[&Arc<OutboxRow>]| rows.last().is_some_and(|newest| progress.is_suspect(newest.number));
+fn spare_suspects(checks: &mut BTreeMap<CheckId, Vec<Arc<OutboxRow>>>, failing: &BTreeMap<CheckId, Failing>, progress: &ChannelProgress) {
+    let is_suspect = |rows: &[Arc<OutboxRow>]| rows.last().is_some_and(|newest| progress.is_suspect(newest.number));
     let is_failing = |check: &CheckId| failing.contains_key(check);
     if checks.iter().any(|(check, rows)| !is_failing(check) && !is_suspect(rows)) {
         checks.retain(|check, rows| !is_failing(check) && !is_suspect(rows));
@@ -108,12 +173,12 @@ fn spare_suspects(checks: &mut BTreeMap<CheckId, Vec<&Arc<OutboxRow>>>, failing:
 }
 
 /// Of what waits about one check, the newest counts.
-fn collapsed(rows: &[&Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<Item> {
+fn collapsed(rows: &[Arc<OutboxRow>], superseded: &mut Vec<DeliveryNumber>) -> Option<Item> {
     let (newest, earlier) = rows.split_last()?;
     superseded.extend(earlier.iter().map(|row| row.number));
     // The downtime that has ended, if nobody can have been told of it.
     let untold = if newest.event == Event::Up { earlier.last() } else { None };
-    let untold = untold.filter(|down| down.event == Event::Down && !down.may_have_arrived()).map(|down| Arc::clone(down));
+    let untold = untold.filter(|down| down.event == Event::Down && !down.may_have_arrived()).map(Arc::clone);
     let told_as_well = usize::from(untold.is_some());
     let skipped = rows.iter().map(|row| usize::from(row.skipped)).sum::<usize>() + earlier.len() - told_as_well;
     let since = rows.first().map_or(newest.at, |row| row.at);

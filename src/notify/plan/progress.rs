@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::rules::Rules;
+use super::pick::Gathering;
 use super::suspects::{Explanation, Suspects};
 use super::{Item, Job, MOST_REFUSED, Now};
 use crate::channel::Pace;
@@ -70,6 +71,8 @@ pub(super) struct ChannelProgress {
     calmed: HashMap<CheckId, Moment>,
     /// When something last kept all messages back, and what.
     delays: BTreeMap<Delay, Moment>,
+    /// The digest that waits for more rows.
+    pub(super) gathering: Option<Gathering>,
     /// How often something was refused.
     pub(super) refused: HashMap<DeliveryNumber, u16>,
 }
@@ -83,16 +86,18 @@ struct Failure {
     last: Now,
     /// It is not tried before this uptime.
     not_before: Duration,
+    /// Other messages were taken since.
+    others_taken: bool,
 }
 
 impl Failure {
     fn new(check: CheckId, now: Now) -> Self {
-        Self { check, count: 0, last: now, not_before: now.uptime }
+        Self { check, count: 0, last: now, not_before: now.uptime, others_taken: true }
     }
 
     fn count_one(&mut self, now: Now, pause: Duration) {
         self.count += 1;
-        self.last = now;
+        (self.last, self.others_taken) = (now, false);
         self.not_before = now.uptime + pause;
     }
 }
@@ -126,6 +131,7 @@ impl ChannelProgress {
             told: HashMap::new(),
             calmed: HashMap::new(),
             delays: BTreeMap::new(),
+            gathering: None,
             refused: HashMap::new(),
         }
     }
@@ -245,8 +251,10 @@ impl ChannelProgress {
             self.aside.insert(row.number, Failure::new(row.check, now));
         }
         if let Some(failure) = single.and_then(|row| self.aside.get_mut(&row.number)) {
+            // Without an answer, and with nothing taken since it failed before, it is more likely the channel that fails.
+            let is_silent = !is_answered && !failure.others_taken;
             failure.count_one(now, asked.max(pause(failure.count)));
-            return false;
+            return is_silent;
         }
         let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
         match single {
@@ -300,11 +308,12 @@ impl ChannelProgress {
     pub(super) fn delivered(&mut self, job: &Job, rules: &Rules, now: Duration) {
         let rows: BTreeSet<_> = job.items.iter().map(|item| item.row.number).collect();
         self.aside.retain(|row, _| !rows.contains(row));
+        self.aside.values_mut().for_each(|failure| failure.others_taken = true);
         self.suspects.clear(&rows);
         // It is not the channel that is broken: what failed meanwhile waits by itself.
         for (row, failure) in std::mem::take(&mut self.failed) {
             if self.aside.len() < MOST_ASIDE && !rows.contains(&row) {
-                self.aside.insert(row, failure);
+                self.aside.insert(row, Failure { others_taken: true, ..failure });
             }
         }
         self.failures = 0;

@@ -1,5 +1,6 @@
 mod alone;
 mod delays;
+mod held;
 mod order;
 mod poisoned;
 mod shares;

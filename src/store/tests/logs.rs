@@ -167,3 +167,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn of_a_long_body_no_more_pieces_are_read_than_hold_the_part() {
+    let store = store();
+    let body = b"onetwothree";
+    let logged = Ping { body_len: body.len() as u32, sharers: 1, ..ping(1, 1, 0) };
+    let short = Ping { body_len: 5, ..ping(2, 1, 0) };
+    write(&store, |batch| {
+        let upload = batch.begin_upload()?;
+        for (place, piece) in [b"one".as_slice(), b"two", b"three"].into_iter().enumerate() {
+            batch.put_piece(upload, place as u64, piece)?;
+        }
+        batch.append_pings(&[(Arrival(1), logged, body.as_slice())], Some(upload))?;
+        batch.append_pings(&[(Arrival(2), short, b"short".as_slice())], None)
+    });
+    let part = |check: u64, part| {
+        let found = store.snapshot().unwrap().part_of_body(CheckId(check), (1, Arrival(check)), 1, part).unwrap();
+        String::from_utf8(found.unwrap()).unwrap()
+    };
+    for (most, first, last) in [(2, "on", "ee"), (6, "onetwo", "othree"), (99, "onetwothree", "onetwothree")] {
+        assert_eq!((part(1, BodyPart::First(most)), part(1, BodyPart::Last(most))), (first.to_owned(), last.to_owned()));
+    }
+    assert_eq!((part(2, BodyPart::First(2)), part(2, BodyPart::Last(99))), ("sh".to_owned(), "short".to_owned()));
+    // The rest is not even looked for.
+    write(&store, |batch| {
+        let mut pieces = batch.transaction.open_table(pieces::PIECES)?;
+        pieces.remove((1, 0))?;
+        Ok(())
+    });
+    assert_eq!(part(1, BodyPart::Last(8)), "twothree");
+}

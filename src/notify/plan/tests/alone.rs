@@ -137,3 +137,28 @@ fn a_clock_that_is_set_back_holds_up_no_digest() {
     world.pass(1000);
     assert_eq!(world.step().0.len(), 1);
 }
+
+#[test]
+fn a_message_that_waits_by_itself_shows_that_its_channel_has_died() {
+    let mut world = World::new(machine());
+    world.queue(1, Event::Down);
+    assert!(taken(&mut world, 1).is_empty());
+    world.queue(2, Event::Down);
+    assert_eq!(taken(&mut world, 1), ["2down"]);
+    // What the next failures are said to mean for the channel, with an answer of 500 or none.
+    let mut failed = |status| {
+        let again = world.step().1.unwrap();
+        world.pass(again);
+        let (jobs, _) = world.step();
+        assert_eq!(World::tells(&jobs), ["1down"]);
+        let reports = world.plan.done(jobs[0].id, JobEnd::new(LATER, "no answer", status), &world.rules, world.now, &world.random);
+        world.apply(&reports);
+        world.plan.settled(jobs[0].id);
+        let [Report { sent: SendOutcome::Later { reason, .. }, .. }] = reports.as_slice() else { panic!("{reports:?}") };
+        reason.to_string()
+    };
+    // Others were taken since it failed before: it may be the message.
+    assert_eq!(failed(0), "");
+    assert_eq!(failed(500), "");
+    assert_eq!(failed(0), "no answer");
+}
