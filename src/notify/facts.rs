@@ -209,11 +209,15 @@ impl MessageSender {
         let started = pings.iter().find(|other| other.n < ping.n && other.kind == Kind::Start && other.rid == ping.rid);
         let is_end = matches!(ping.kind, Kind::Success | Kind::Fail);
         let part = |part| self.handle.part_of_body(check, ping.n, part).ok().flatten().unwrap_or_default();
-        let body = part(BodyPart::Last(BODY_BYTES));
+        let is_long = ping.body_len as usize > BODY_BYTES;
+        let body = match is_long {
+            true => part(BodyPart::Last(BODY_BYTES)),
+            false => self.handle.body(check, ping.n).ok().flatten().unwrap_or_default(),
+        };
         // The header fields that say how to read it are at its beginning.
-        let mail = (ping.origin.scheme == Scheme::Email).then(|| match (ping.body_len as usize) <= BODY_BYTES {
-            true => Searchable::of(&body),
-            false => Searchable::of(&part(BodyPart::First(BODY_BYTES))),
+        let mail = (ping.origin.scheme == Scheme::Email).then(|| match is_long {
+            true => Searchable::of(&part(BodyPart::First(BODY_BYTES))),
+            false => Searchable::of(&body),
         });
         PingFacts {
             at: ping.at,

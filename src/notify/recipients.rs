@@ -180,3 +180,35 @@ fn told(sent: &[Sent], is_taken: bool) -> String {
     let errors = sent.iter().filter_map(error).collect::<Vec<_>>().join("; ");
     if errors.is_empty() || !is_taken { errors } else { format!("not taken for {errors}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::alert::Event;
+    use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
+    use crate::domain::moment::Moment;
+
+    #[test]
+    fn results_of_a_long_digest_are_not_kept_and_all_of_it_may_be_a_repeat() {
+        let at = Moment::default();
+        let row = |number| {
+            let row = OutboxRow::new(DeliveryNumber(number), ChannelId(1), CheckId(number), FlipNumber(1), Event::Down, at, at);
+            Arc::new(OutboxRow { doubtful: true, ..row })
+        };
+        let sent = |name: &str, result| Sent { recipient: name.to_owned(), result, doubtful: false };
+        let sent = [sent("ann", Settled::Taken), sent("bob", Settled::Later("busy".into()))];
+        let mut rows: Vec<_> = (1..=MOST_KEPT as u64 / 2).map(row).collect();
+        assert_eq!(
+            results(&rows, &sent).iter().map(|kept| &kept.result).collect::<Vec<_>>(),
+            [
+                &RecipientResult::Taken,
+                // The rows do not say who may have got them.
+                &RecipientResult::Doubtful
+            ]
+        );
+        let kept = OutboxRow { recipients: results(&rows, &sent), ..OutboxRow::clone(&rows[0]) };
+        assert!(matches!(settled(&[Arc::new(kept)], "ann"), Some(Settled::Taken)));
+        rows.push(row(0));
+        assert!(results(&rows, &sent).is_empty() && settled(&rows, "ann").is_none() && is_doubtful(&rows, "ann"));
+    }
+}

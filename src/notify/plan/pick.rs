@@ -29,13 +29,15 @@ fn waiting(view: &impl View, channel: ChannelId) -> (Vec<Arc<OutboxRow>>, bool) 
     let mut rows: Vec<Arc<OutboxRow>> = Vec::new();
     loop {
         let after = rows.last().map_or(DeliveryNumber(0), |row| row.number);
-        let before = rows.len();
-        rows.extend(view.look(|state| state.outbox.of_channel_after(channel, after).take(MOST_AT_ONCE).cloned().collect::<Vec<_>>()));
-        if rows.len() - before < MOST_AT_ONCE {
-            return (rows, false);
-        }
-        if rows.len() >= MOST_ROWS {
+        let most = MOST_AT_ONCE.min(MOST_ROWS - rows.len());
+        if most == 0 {
             return (rows, true);
+        }
+        let more = view.look(|state| state.outbox.of_channel_after(channel, after).take(most).cloned().collect::<Vec<_>>());
+        let is_end = more.len() < most;
+        rows.extend(more);
+        if is_end {
+            return (rows, false);
         }
     }
 }
