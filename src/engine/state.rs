@@ -40,8 +40,6 @@ pub use change::Change;
 use children::{Children, Hidden};
 use keys::Keys;
 pub use managed::Managed;
-#[cfg(test)]
-pub(crate) use outbox::LOOKED_UP;
 pub use outbox::Outbox;
 pub use stagings::{StagedLog, Staging, StagingChange, Stagings};
 use unique::UniqueIndexes;

@@ -233,15 +233,18 @@ impl Plan {
 
     /// Begins a message to a channel, if there is one that may be sent now.
     fn begin_one(&mut self, view: &impl View, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
-        if !view.look(|state| self.may_begin(state, channel, rules, now, step)) {
-            return false;
-        }
-        let Some(progress) = self.channels.get_mut(&channel.id) else { return false };
+        let first = view.look(|state| {
+            let progress = self.may_begin(state, channel, rules, now, step)?;
+            Some(match rules.class {
+                Class::Machine | Class::Incident => pick::for_machines(state, channel.id, rules, progress, now, step),
+                // These take several looks; the members of a group are sent messages of their own.
+                Class::People | Class::Group => None,
+            })
+        });
+        let (Some(picked), Some(progress)) = (first, self.channels.get_mut(&channel.id)) else { return false };
         let picked = match rules.class {
             Class::People => pick::for_people(view, channel.id, rules, progress, now, step),
-            Class::Machine | Class::Incident => view.look(|state| pick::for_machines(state, channel.id, rules, progress, now, step)),
-            // Its members are told.
-            Class::Group => None,
+            Class::Machine | Class::Incident | Class::Group => picked,
         };
         let Some((mut items, superseded)) = picked else { return false };
         items.iter_mut().for_each(|item| item.delay = progress.delay(item, now));
@@ -255,28 +258,35 @@ impl Plan {
         true
     }
 
-    /// True if a message may be sent to a channel now.
-    fn may_begin(&mut self, state: &State, channel: &Arc<Channel>, rules: &Rules, now: Now, step: &mut Step) -> bool {
+    /// Returns the progress of a channel if a message may be sent to it now.
+    fn may_begin(
+        &mut self,
+        state: &State,
+        channel: &Arc<Channel>,
+        rules: &Rules,
+        now: Now,
+        step: &mut Step,
+    ) -> Option<&mut ChannelProgress> {
         let id = channel.id;
         if !state.channel(id).is_some_and(|current| Arc::ptr_eq(current, channel)) {
             // It has changed since its rules were made.
             step.again(now.uptime);
-            return false;
+            return None;
         }
         let progress = self.channels.entry(id).or_insert_with(|| ChannelProgress::new(channel, rules, now.uptime));
         progress.meet(channel, state);
         if rules.parallel == 0 {
-            return false;
+            return None;
         }
         if let Some(until) = rules.quiet_until.filter(|until| *until > now.wall) {
             let left = Duration::from_micros(until.micros_since(now.wall).max(0).unsigned_abs());
             step.again(now.uptime + left);
             progress.note_delay(Delay::Quiet, now.wall);
-            return false;
+            return None;
         }
         // More would only wait for the others, and take places from those who need not.
         if !self.shares.have_room(channel.project, &rules.place) {
-            return false;
+            return None;
         }
         progress.try_others(state, rules);
         if let Err(again) = progress.may_send(rules, now.uptime) {
@@ -285,9 +295,9 @@ impl Plan {
             {
                 step.finish(id, Vec::new(), SendOutcome::Later { reason: USED_UP.into(), doubtful: false });
             }
-            return false;
+            return None;
         }
-        true
+        Some(progress)
     }
 
     /// What is to be reported of a message that was sent. Its rows stay untouched until it is [`settled`](Self::settled).
