@@ -225,7 +225,7 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
         Command::Ping(args) => args.run(),
         Command::Serve(args) => {
             let data = data()?;
-            data::become_owner(&data)?;
+            data::restart_as_owner(&data)?;
             let mut config = args.config(data, program).map_err(Failure::usage)?;
             config.warnings.extend(variables::unknown(&Cli::command(), std::env::vars_os().map(|(name, _)| name)));
             crate::serve::run(config).map_err(Failure::other)
@@ -271,8 +271,11 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Puts a request to the server, or to the database. A refusal is a failure.
+/// Puts a request to the server, or to the database. A refusal is a failure. After one that may send something, root's rights are gone.
 fn reply(data: &Path, request: Request, sending: Option<notify::Config>) -> Result<Reply, Failure> {
+    if sending.is_some() {
+        data::stay_owner(data)?;
+    }
     let _owner = data::as_owner(data)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::other)?;
     match runtime.block_on(admin::ask(data, request, sending)).map_err(Failure::other)? {

@@ -9,7 +9,7 @@ use std::process::Command;
 use super::Failure;
 use crate::store::FILE_NAME;
 use crate::store::access::SERVICE_DIRECTORY;
-use crate::store::owner::{AssumedOwner, ForeignOwner, refused};
+use crate::store::owner::{AssumedOwner, ForeignOwner, become_owner, refused};
 
 /// The directory given; else the one that systemd made (`StateDirectory=`, systemd.exec(5): several are separated by colons); else the
 /// place for state of the XDG Base Directory Specification, which ignores relative paths.
@@ -43,8 +43,14 @@ pub(super) fn as_owner(directory: &Path) -> Result<AssumedOwner, Failure> {
     AssumedOwner::take(directory).map_err(Failure::other)
 }
 
+/// Acts as the owner of the data directory from now on, if root runs this and the directory is another user's. What the database says is
+/// run then, such as commands of channels, has no rights of root.
+pub(super) fn stay_owner(directory: &Path) -> Result<(), Failure> {
+    become_owner(directory).map_err(Failure::other)
+}
+
 /// Runs this program again as the owner of the data directory, if root runs it and the directory is another user's. There is no return then.
-pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
+pub(super) fn restart_as_owner(directory: &Path) -> Result<(), Failure> {
     let Some(owner) = ForeignOwner::of(directory) else { return Ok(()) };
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, Stage};
+use crate::store::owner::has_other_ids;
 
 /// Commands that run at once.
 pub(super) const MOST_COMMANDS: usize = 4;
@@ -59,6 +60,10 @@ pub enum ProcessEnd {
 
 pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
     let told = |why: String| SendError::new(Stage::Setup, why);
+    if has_other_ids() {
+        // The shell takes the real ids, which are those of root where root acts as another user.
+        return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
+    }
     let _permit = at_once.acquire().await.map_err(|error| told(error.to_string()))?;
     let inherited = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
     let given = command.environment.into_iter().map(|(name, value)| (name.into(), value.into()));

@@ -69,6 +69,22 @@ impl AssumedOwner {
     }
 }
 
+/// Gives this thread, and those that it starts, the ids of the owner of this directory for good, if [`ForeignOwner::of`] finds one: real,
+/// effective and saved ones, so that no program which the thread runs can become root again.
+///
+/// # Errors
+/// When the system refuses that.
+pub fn become_owner(directory: &Path) -> io::Result<()> {
+    let Some(owner) = ForeignOwner::of(directory) else { return Ok(()) };
+    set_all_ids(Uid::from_raw(owner.uid), Gid::from_raw(owner.gid)).map_err(|error| refused(owner, directory, &error))
+}
+
+/// True if a program that is run now could take the rights of another user than the one that this thread acts as.
+pub fn has_other_ids() -> bool {
+    use rustix::process::{getegid, getgid, getuid};
+    getuid() != geteuid() || getgid() != getegid()
+}
+
 impl Drop for AssumedOwner {
     fn drop(&mut self) {
         let Some((gid, groups)) = self.given_up.take() else { return };
@@ -94,6 +110,14 @@ fn set_ids(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
+fn set_all_ids(uid: Uid, gid: Gid) -> io::Result<()> {
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+    set_thread_groups(&[gid])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    Ok(set_thread_res_uid(uid, uid, uid)?)
+}
+
+#[cfg(target_os = "linux")]
 fn take_back(gid: Gid, groups: &[Gid]) -> io::Result<()> {
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
     set_thread_res_uid(None, Uid::ROOT, None)?;
@@ -103,6 +127,11 @@ fn take_back(gid: Gid, groups: &[Gid]) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn set_ids(_: Uid, _: Gid, _: &[Gid]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_all_ids(_: Uid, _: Gid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -143,11 +172,33 @@ mod tests {
         assert!(fs::read(&secret).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied));
         fs::write(data.join("made"), b"").unwrap();
         let started = std::thread::spawn(geteuid);
+        assert!(has_other_ids(), "a shell would be root again");
         drop(assumed);
         let made = fs::metadata(data.join("made")).unwrap();
         assert_eq!((made.uid(), made.gid() == 0), (65534, false));
         assert_eq!(started.join().unwrap().as_raw(), 65534);
         assert!(fs::read(&secret).is_ok() && geteuid().is_root());
         assert_eq!(rustix::process::getgroups().unwrap(), before);
+    }
+
+    #[test]
+    fn root_that_becomes_the_owner_is_never_root_again() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: this takes root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        chown(directory.path(), Some(65534), Some(0)).unwrap();
+        // Other threads keep their ids.
+        let of_thread = std::thread::spawn({
+            let path = directory.path().to_owned();
+            move || {
+                become_owner(&path).unwrap();
+                let back = set_all_ids(Uid::ROOT, Gid::ROOT);
+                (back.is_err(), has_other_ids(), geteuid().as_raw(), rustix::process::getgroups().unwrap().contains(&Gid::ROOT))
+            }
+        });
+        assert_eq!(of_thread.join().unwrap(), (true, false, 65534, false));
+        assert!(geteuid().is_root());
     }
 }

@@ -114,3 +114,27 @@ fn root_reads_and_writes_its_own_files_beside_the_directory_of_the_service() {
     assert_eq!(command(&data, &["project", "list"]).status, 0);
     server.stop();
 }
+
+/// What a channel is set to comes from the database, which the service may have changed.
+#[test]
+fn commands_of_channels_never_run_as_root() {
+    let Some((_directory, data)) = of_service() else { return };
+    assert_eq!(command(&data, &["project", "create", "web"]).status, 0);
+    let ids = data.join("ids");
+    let set = format!("down-command=echo $(id -u) $(id -ru) $(id -g) $(id -rg) $(id -G) > {}", ids.display());
+    let make = ["channel", "create", "--project", "web", "--kind", "shell", "--name", "sh", "--set", &set];
+    let secret = secret(data.parent().unwrap());
+    let files = ["--ca-file", secret.to_str().unwrap()];
+    for words in [&[&make[..], &["--test", "--allow-shell"]].concat()[..], &["channel", "test", "sh", "--allow-shell"]] {
+        let done = command(&data, words);
+        assert_eq!(done.status, 0, "{words:?}: {}", done.err);
+        let group = owners(&data)[0].2;
+        let shown = fs::read_to_string(&ids).unwrap();
+        assert_eq!(shown.trim_end(), format!("{SERVICE} {SERVICE} {group} {group} {group}"), "{words:?}");
+        fs::remove_file(&ids).unwrap();
+    }
+    // Files that the flags name are read by root, as ever: this one is no certificate, but it can be read.
+    let done = command(&data, &[&["channel", "test", "sh"][..], &files].concat());
+    assert!(done.status != 0 && !done.err.contains("ermission denied"), "{}", done.err);
+    assert!(owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE), "{:?}", owners(&data));
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use overdue::outbound::{CommandEnd, Outbound, OutboundConfig, ProcessEnd, ShellCommand, Stage};
+use overdue::store::owner::AssumedOwner;
 use tokio::time::{sleep, timeout};
 
 use super::{config, outbound, words};
@@ -23,6 +24,22 @@ async fn run(command: ShellCommand) -> CommandEnd {
 async fn commands_are_off_at_first() {
     let error = outbound(config()).command(shell("echo secret")).await.unwrap_err();
     assert_eq!((error.stage, words(&error).as_str()), (Stage::Setup, "commands are not run; start with --allow-shell"));
+}
+
+/// The shell would take the real user, which is root.
+#[tokio::test]
+async fn no_command_is_run_while_root_acts_as_another_user() {
+    let directory = tempfile::tempdir().unwrap();
+    if std::os::unix::fs::chown(directory.path(), Some(65534), Some(65534)).is_err() {
+        return;
+    }
+    let sender = allowed();
+    let owner = AssumedOwner::take(directory.path()).unwrap();
+    let error = sender.command(shell("true")).await.unwrap_err();
+    drop(owner);
+    assert_eq!(error.stage, Stage::Setup);
+    assert!(words(&error).contains("with the rights of another"), "{error:?}");
+    assert_eq!(run(shell("true")).await.how, ProcessEnd::Exited(0));
 }
 
 #[tokio::test]
