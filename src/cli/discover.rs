@@ -27,6 +27,7 @@ use crate::domain::timezone::Timezone;
 use crate::http::BaseUrl;
 use crate::random::Random;
 use crate::serve::{DEFAULT_LISTEN, machine_zone};
+use crate::store::access::expect_own_directory;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum With {
@@ -72,7 +73,7 @@ pub(super) struct DiscoverArgs {
     #[arg(long, env = "OVERDUE_RUN_PARTS", value_parser = FalseyValueParser::new())]
     run_parts: bool,
 
-    /// Write overdue.toml, overdue.patch and an edited crontab into this directory
+    /// Write overdue.toml, overdue.patch and an edited crontab into this directory, to which nobody else may write
     #[arg(long, env = "OVERDUE_WRITE", value_name = "DIR")]
     write: Option<PathBuf>,
 
@@ -163,10 +164,12 @@ impl DiscoverArgs {
         declare::toml(&objects, &["Checks for jobs of this machine: `overdue apply` makes them, the edits make the jobs report."])
     }
 
-    /// Writes files that only their owner can read: crontabs hold secrets, and the URLs of pings are some.
+    /// Writes files that only their owner can read: crontabs hold secrets, and the URLs of pings are some. In a directory of others, somebody
+    /// could replace them before they are applied.
     fn write(&self, directory: &Path, places: &[Place]) -> Result<(), Failure> {
         let failed = |error: &dyn Error| Failure::other(format!("cannot write to {}: {error}", directory.display()));
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| failed(&error))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.and_then(|()| expect_own_directory(directory)).map_err(|error| failed(&error))?;
         let write = |name: &str, text: &str| {
             let written = replace_for_owner(&directory.join(name), |file| Ok(file.write_all(text.as_bytes())?));
             written.map_err(|error| failed(&*error))

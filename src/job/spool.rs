@@ -3,18 +3,18 @@
 //! A file is named after the moment at which its job ended, so that names are in the order in which to send. It holds the URL on a line and
 //! then the body, and it is there whole or not at all. Files may hold secrets: nobody else can read them.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use rustix::process::geteuid;
 use uuid::Uuid;
 
 use super::report::{PingUrl, Report};
 use crate::domain::moment::Moment;
 use crate::store::NO_FOLLOW;
+use crate::store::access::{expect_own_directory, is_own};
 
 /// Pings that wait. When there are more, the oldest are dropped.
 const MOST_FILES: usize = 1_000;
@@ -71,28 +71,7 @@ pub(super) enum Fate {
 impl Spool {
     /// A directory that may not be there yet.
     pub fn new(directory: &Path) -> Self {
-        // With a slash at its end, a link would be looked through.
-        Self(directory.components().collect())
-    }
-
-    /// Refuses a directory in which others decide what is sent and where files are made.
-    fn expect_own(&self) -> io::Result<()> {
-        let found = self.0.symlink_metadata()?;
-        if found.is_symlink() {
-            return Err(io::Error::other("it is a link; give the directory that it leads to"));
-        }
-        if !found.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if !is_own(&found) {
-            let reason =
-                format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
-            return Err(io::Error::other(reason));
-        }
-        if found.mode() & 0o022 != 0 {
-            return Err(io::Error::other("others can write to it; run chmod go-w on it"));
-        }
-        Ok(())
+        Self(directory.into())
     }
 
     /// Where it is.
@@ -111,7 +90,7 @@ impl Spool {
 
     fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<Kept> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        self.expect_own()?;
+        expect_own_directory(&self.0)?;
         let name = Name::new(ended, unique);
         let unfinished = self.path(&name, UNFINISHED);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(&unfinished)?;
@@ -203,7 +182,7 @@ impl Spool {
 
     /// The right to send what waits, as long as the file lives; `None` if another run has it.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
-        self.expect_own()?;
+        expect_own_directory(&self.0)?;
         let file = open_own(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), &self.0.join("lock"))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
@@ -211,10 +190,6 @@ impl Spool {
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
     }
-}
-
-fn is_own(found: &Metadata) -> bool {
-    found.uid() == geteuid().as_raw()
 }
 
 /// Opens a file of this user in the directory: no link, and nothing that somebody else has laid there.
@@ -227,6 +202,8 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn report(url: &str, body: &[u8]) -> Report {

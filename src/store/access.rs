@@ -4,7 +4,7 @@
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
@@ -51,6 +51,36 @@ fn advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u32) -> Opti
         // A container has no list of the users outside of it.
         None => format!("{whose}: run it as user {owner}, or, if nothing else uses it, run chown -R {own} {shown}"),
     }
+}
+
+/// True if a file belongs to the user that this runs as.
+pub fn is_own(found: &Metadata) -> bool {
+    found.uid() == geteuid().as_raw()
+}
+
+/// Refuses a directory in which others decide what is read and where files are made.
+///
+/// # Errors
+/// When it is a link, is not there, belongs to another user, or others can write to it; the message says what to do.
+pub fn expect_own_directory(path: &Path) -> io::Result<()> {
+    // With a slash at its end, a link would be looked through.
+    let path: PathBuf = path.components().collect();
+    let found = path.symlink_metadata()?;
+    if found.is_symlink() {
+        return Err(io::Error::other("it is a link; give the directory that it leads to"));
+    }
+    if !found.is_dir() {
+        return Err(ErrorKind::NotADirectory.into());
+    }
+    if !is_own(&found) {
+        let reason =
+            format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
+        return Err(io::Error::other(reason));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(io::Error::other("others can write to it; run chmod go-w on it"));
+    }
+    Ok(())
 }
 
 /// A user in the system's list.

@@ -138,3 +138,29 @@ fn commands_of_channels_never_run_as_root() {
     assert!(done.status != 0 && !done.err.contains("ermission denied"), "{}", done.err);
     assert!(owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE), "{:?}", owners(&data));
 }
+
+/// Root applies what is in the directory: whoever could replace it could have root write any file.
+#[test]
+fn edits_are_not_written_into_a_directory_of_others() {
+    let (directory, _) = workplace();
+    let (crontab, out, link) = (directory.path().join("crontab"), directory.path().join("out"), directory.path().join("link"));
+    fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n").unwrap();
+    fs::create_dir(&out).unwrap();
+    symlink(&out, &link).unwrap();
+    let discover = |into: &Path| run(overdue(&["discover", "--host", "nas", "--crontab"]).arg(&crontab).arg("--write").arg(into));
+    let expect_refused = |into: &Path, part: &str| {
+        let done = discover(into);
+        assert!(done.status == 1 && done.err.contains(part) && done.err.contains("cannot write to "), "{}", done.err);
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0, "{part}");
+    };
+    fs::set_permissions(&out, PermissionsExt::from_mode(0o1777)).unwrap();
+    expect_refused(&out, "others can write to it; run chmod go-w on it");
+    fs::set_permissions(&out, PermissionsExt::from_mode(0o755)).unwrap();
+    expect_refused(&link, "it is a link; give the directory that it leads to");
+    if chown(&out, Some(SERVICE), None).is_ok() {
+        expect_refused(&out, "it belongs to user 65534, and this runs as user 0; give a directory of its own");
+        chown(&out, Some(0), None).unwrap();
+    }
+    let done = discover(&out);
+    assert_eq!((done.status, fs::read_dir(&out).unwrap().count()), (0, 2), "{}", done.err);
+}
