@@ -1,5 +1,7 @@
 //! A file or standard input that another program's data is read from, twice: what it is follows from its first bytes.
 
+mod database_copy;
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -136,7 +138,7 @@ impl Data {
             Form::Sqlite => {
                 let directory = PrivateDirectory::make(random)?;
                 let copy = directory.0.join("copy");
-                copy_database(path, &copy)?;
+                database_copy::make(path, &copy)?;
                 Self::database(&copy)
             }
             form => Ok(Self::Text(form, file)),
@@ -216,56 +218,6 @@ fn form(file: &mut File) -> Result<Form, String> {
 /// A new file that nobody else can read.
 fn private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// How often a database is copied that is written to meanwhile.
-const COPIES: usize = 20;
-
-/// Copies a database with what lies beside it: what was not yet taken into it, or has to be rolled back. A server that runs waits
-/// meanwhile with its next change, where it can be locked.
-fn copy_database(from: &Path, to: &Path) -> Result<(), String> {
-    for _ in 0..COPIES {
-        if copy_once(from, to)? {
-            return Ok(());
-        }
-    }
-    Err("it was written to while it was copied: stop the old server, or copy it with sqlite3 FILE '.backup COPY'".into())
-}
-
-/// Copies a database; `false`: it was written to meanwhile.
-fn copy_once(from: &Path, to: &Path) -> Result<bool, String> {
-    let beside = |path: &Path, end: &str| {
-        let mut path = path.as_os_str().to_owned();
-        path.push(end);
-        PathBuf::from(path)
-    };
-    let lock = lock(from);
-    // Whoever has begun a change has not made it yet: its journal is not needed.
-    let ends = if lock.is_some() { &[""][..] } else { &["", "-wal", "-journal"] };
-    let seen =
-        || ends.iter().map(|end| fs::metadata(beside(from, end)).ok().map(|file| (file.len(), file.modified().ok()))).collect::<Vec<_>>();
-    let before = seen();
-    for end in ends {
-        let (from, to) = (beside(from, end), beside(to, end));
-        let _ = fs::remove_file(&to);
-        let mut file = match File::open(&from) {
-            Err(error) if !end.is_empty() && error.kind() == io::ErrorKind::NotFound => continue,
-            file => file.map_err(|error| format!("cannot read {}: {error}", from.display()))?,
-        };
-        let copied = private(&to).and_then(|mut to| io::copy(&mut file, &mut to).and_then(|_| to.flush()));
-        copied.map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))?;
-    }
-    Ok(seen() == before)
-}
-
-#[cfg(feature = "sqlite")]
-fn lock(path: &Path) -> Option<super::sqlite::ReadLock> {
-    super::sqlite::ReadLock::take(path)
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn lock(_: &Path) -> Option<()> {
-    None
 }
 
 /// A file that nobody sees, of objects as `manage.py dumpdata` writes them. Several may write at once.
