@@ -165,6 +165,11 @@ impl ChannelKind {
         self.fields.iter().chain(self.common_fields()).any(begins)
     }
 
+    /// True if this is the pattern of keys such as `header.NAME`, which cannot be set as it stands.
+    pub fn is_pattern(&self, key: &str) -> bool {
+        self.fields.iter().chain(self.common_fields()).any(|field| field.key == key && field.prefix().is_some())
+    }
+
     /// Whether a key is one of its own fields.
     fn has_own(&self, key: &str) -> bool {
         self.fields.iter().any(|field| field.key == key)

@@ -118,9 +118,14 @@ pub enum ImportedSettings {
         kind: &'static ChannelKind,
         /// What is there, each value one that the kind takes.
         given: GivenSettings,
-        /// The keys that are missing.
+        /// The keys that are missing or were refused. Some may be [patterns](ChannelKind::is_pattern).
         lacks: Box<[&'static str]>,
     },
+}
+
+impl ImportedSettings {
+    /// How the reason begins for which a channel with incomplete settings is disabled.
+    pub const IMPORTED_WITHOUT: &str = "imported without ";
 }
 
 /// A maintenance window.

@@ -165,6 +165,7 @@ impl ChannelRow {
 pub(super) struct IncompleteRow {
     #[serde(flatten)]
     pub(super) channel: ChannelRow,
+    /// Keys that have to be set. Without any, the channel only has to be enabled.
     pub(super) lacks: Vec<&'static str>,
 }
 
@@ -172,7 +173,11 @@ impl IncompleteRow {
     fn lines(&self) -> Vec<String> {
         let sets: String = self.lacks.iter().map(|key| format!(" --set {key}=…")).collect();
         let Self { channel, .. } = self;
-        let mut lines = vec![format!("  {}: overdue channel set {} --keep{sets}", channel.named(), channel.uuid)];
+        let command = match sets.as_str() {
+            "" => format!("overdue channel enable {}", channel.uuid),
+            sets => format!("overdue channel set {} --keep{sets}", channel.uuid),
+        };
+        let mut lines = vec![format!("  {}: {command}", channel.named())];
         lines.extend(channel.remarks.iter().map(|remark| format!("    {remark}")));
         lines
     }
@@ -318,7 +323,7 @@ impl Report {
         let mut lines = Vec::new();
         if !self.incomplete.is_empty() {
             let channels = count(self.incomplete.len(), "channel");
-            lines.push(format!("{channels} without all settings, disabled unless given them here before:"));
+            lines.push(format!("{channels} without all settings, disabled unless given them or enabled here before:"));
             lines.extend(self.incomplete.iter().flat_map(IncompleteRow::lines));
         }
         for (what, rows) in [

@@ -341,6 +341,20 @@ fn a_channel_from_before_more_was_asked_stays() {
 }
 
 #[test]
+fn a_channel_that_was_imported_without_settings_cannot_deliver() {
+    for (kind, obstacle) in [
+        ("webhook", "there is no URL; give down-url=URL, up-url=URL or both"),
+        ("shell", "there is no command; give down-command=TEXT, up-command=TEXT or both"),
+        ("slack", "url is missing; give url=URL"),
+    ] {
+        let kind = ChannelKind::named(kind).unwrap();
+        let settings = ChannelSettings::stored(kind, [("", ""); 0]).unwrap();
+        assert_eq!(settings.obstacle(None).as_deref(), Some(obstacle));
+        assert_eq!(ChannelSettings::unchecked(kind, kind.example.iter().copied()).unwrap().obstacle(None), None);
+    }
+}
+
+#[test]
 fn common_settings_mean_what_they_say() {
     let plain = parse(&EMAIL, &[("to", "a@b")]).unwrap();
     let common = plain.common();

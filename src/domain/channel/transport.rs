@@ -19,7 +19,7 @@ impl ChannelSettings {
         let obstacle = match self.kind().name {
             "email" if is_without(|transports| transports.mail) => "no mail server is set (--mail-server)",
             "shell" if is_without(|transports| transports.commands) => "--allow-shell is not given",
-            _ => return self.lacks(),
+            _ => return self.lacks().or_else(|| (self.kind().rule)(self).err().map(str::to_owned)),
         };
         Some(obstacle.to_owned())
     }

@@ -78,8 +78,8 @@ pub(super) fn channel(row: &Row, environment: &Environment, now: Moment) -> Resu
     let disabled = match &settings {
         ImportedSettings::Incomplete { lacks, .. } => {
             let problem = problem.or((is_shown && !is_read).then(|| "its settings there cannot be read".into()));
-            let reason =
-                format!("imported without {}{}", lacks.join(", "), problem.map_or(String::new(), |problem| format!(": {problem}")));
+            let problem = problem.map_or(String::new(), |problem| format!(": {problem}"));
+            let reason = format!("{}{}{problem}", ImportedSettings::IMPORTED_WITHOUT, lacks.join(", "));
             Some(reason.chars().take(LONGEST_REASON).collect())
         }
         ImportedSettings::Whole(_) if flag("disabled", false) => Some("it was disabled before it was imported".to_owned()),
@@ -358,7 +358,7 @@ impl Given<'_> {
             Ok(_) => {}
             Err(error) => {
                 problem.get_or_insert_with(|| error.problem().to_owned());
-                if lacks.is_empty() {
+                if lacks.iter().all(|key| kind.is_pattern(key)) {
                     lacks.extend(example());
                 }
                 if ChannelSettings::stored(kind, kept.iter().map(|(key, value)| (key.as_str(), value.as_str()))).is_err() {

@@ -31,7 +31,9 @@ impl ChannelRows {
         let row = |remarks| ChannelRow::new(project, channel.uuid, channel.name.as_str(), kind.name, remarks);
         if let ImportedSettings::Incomplete { lacks, .. } = &channel.settings {
             let reason = channel.health.disabled.as_ref().map(|(_, reason)| reason.to_string());
-            self.incomplete.push(IncompleteRow { channel: row(reason.into_iter().collect()), lacks: lacks.to_vec() });
+            // A header that is refused is left out, and nothing can be given in its place.
+            let lacks = lacks.iter().copied().filter(|key| !kind.is_pattern(key)).collect();
+            self.incomplete.push(IncompleteRow { channel: row(reason.into_iter().collect()), lacks });
         }
         if !changes.is_empty() {
             self.converted.push(row(changes));

@@ -63,3 +63,43 @@ fn one_odd_row_ends_no_import() {
         assert_eq!(applied.status, 0, "{}", applied.err);
     }
 }
+
+#[test]
+fn a_channel_that_came_without_a_setting_follows_the_source_until_it_is_enabled_here() {
+    let (directory, data) = workplace();
+    let uuid = |end: u32| format!("6f3a0f6e-0c9b-4f0e-9b1b-{end:012}");
+    let file = directory.path().join("hc.json");
+    let bring = |url: &str| {
+        let channel = |id: u32, value: &str| {
+            let fields = serde_json::json!({ "code": uuid(id), "project": 1, "name": format!("c{id}"), "kind": "webhook", "value": value });
+            serde_json::json!({ "model": "api.channel", "pk": id, "fields": fields })
+        };
+        let value = serde_json::json!({ "url_down": url, "headers_down": { "Host": "hooks", "X-Kept": "1" } });
+        let rows = serde_json::json!([
+            { "model": "auth.user", "pk": 1, "fields": { "email": "ann@example.org", "username": "a" } },
+            { "model": "accounts.project", "pk": 1, "fields": { "code": uuid(99), "name": "P", "owner": 1, "badge_key": "bk" } },
+            channel(50, &value.to_string()),
+            channel(51, "unreadable"),
+        ]);
+        std::fs::write(&file, rows.to_string()).unwrap();
+        let done = import(&data, &file, &["--trial"]);
+        assert_eq!(done.status, 0, "{}", done.err);
+        done.out
+    };
+    let listed = || admin(&data, &["channel", "list", "--show-settings"]);
+    let report = bring("https://a.example/hook");
+    // No header is missing: one is refused, and the rest is what it was.
+    assert!(report.contains(&format!("overdue channel enable {}\n", uuid(50))), "{report}");
+    assert!(report.contains("imported without down-header.NAME: \"down-header.Host\" is set by the sender itself"), "{report}");
+    assert!(!report.contains("NAME=…") && report.contains("--set down-url=…"), "{report}");
+    bring("https://b.example/hook");
+    let shown = listed();
+    assert!(shown.contains("https://b.example") && !shown.contains("https://a.example") && shown.contains("x-kept"), "{shown}");
+    for channel in [uuid(50), uuid(51)] {
+        admin(&data, &["channel", "enable", &channel]);
+    }
+    assert!(listed().contains("cannot deliver: there is no URL; give down-url=URL, up-url=URL or both"), "{}", listed());
+    bring("https://c.example/hook");
+    let shown = listed();
+    assert!(shown.contains("https://b.example") && shown.contains("untested"), "what was enabled here stays: {shown}");
+}

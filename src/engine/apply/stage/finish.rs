@@ -290,8 +290,8 @@ impl WorkingState {
         Ok(checks)
     }
 
-    /// A channel as it will be, still with the number that its project has within the import. What was missing and has been given here
-    /// stays.
+    /// A channel as it will be, still with the number that its project has within the import. If it came without all settings and was
+    /// completed or enabled here, it stays so.
     fn channel_to_be(
         &self,
         id: ChannelId,
@@ -316,7 +316,7 @@ impl WorkingState {
         let completed = kind.and_then(|kind| {
             let of_replaced = replaced.numbers.keys().filter_map(|id| self.state.project(*id));
             let before = of_replaced.flat_map(|project_state| project_state.channels.values()).find(|before| before.uuid == imported.uuid);
-            before.filter(|before| kind == before.settings.kind().name && before.settings.lacks().is_none())
+            before.filter(|before| kind == before.settings.kind().name && before.settings.lacks().is_none() && !is_as_imported(before))
         });
         Ok(match completed {
             Some(before) => {
@@ -384,6 +384,11 @@ impl WorkingState {
         waiting.iter().for_each(|row| self.finish(row, DeliveryOutcome::Skipped, REPLACED, now));
         gone.into_iter().for_each(|change| self.change(change));
     }
+}
+
+/// True if nobody has given anything here to a channel that an earlier import brought without all settings.
+fn is_as_imported(channel: &Channel) -> bool {
+    channel.health.disabled.as_ref().is_some_and(|(_, reason)| reason.starts_with(ImportedSettings::IMPORTED_WITHOUT))
 }
 
 fn project_to_be(id: ProjectId, imported: &ImportedProject, numbers: Range<u64>, mode: ImportMode, now: Moment) -> Project {
