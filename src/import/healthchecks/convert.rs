@@ -29,9 +29,12 @@ pub(super) fn url(text: &str) -> Converted {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let host = match authority.rsplit_once('@') {
+        Some(("", host)) => {
+            converted.changes.push("the @ without a user name is left out");
+            host
+        }
         Some((user, host)) => {
-            let user: Vec<u8> = percent_decode_str(user).collect();
-            converted.authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(user)));
+            converted.authorization = Some(basic(user));
             converted.changes.push("user name and password are a header now");
             host
         }
@@ -49,6 +52,13 @@ pub(super) fn url(text: &str) -> Converted {
     }
     converted.value = format!("{scheme}://{host}{path}");
     converted
+}
+
+/// The value of `Authorization` for a user name and password of a URL. There is a colon also without a password (RFC 7617, section 2).
+fn basic(userinfo: &str) -> String {
+    let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+    let decoded: Vec<u8> = percent_decode_str(user).chain(*b":").chain(percent_decode_str(password)).collect();
+    format!("Basic {}", BASE64_STANDARD.encode(decoded))
 }
 
 /// Converts mail addresses between commas.
@@ -88,8 +98,15 @@ fn ascii_host(host: &str) -> String {
     host.split('.').map(label).collect::<Vec<_>>().join(".")
 }
 
-/// Encodes a label (RFC 3492, section 6.3); `None`: it is too long.
+/// Characters of a label of a host name (RFC 1035, section 2.3.4). One that is encoded begins with `xn--`.
+const LONGEST_LABEL: usize = 63;
+const LONGEST_ENCODED: usize = LONGEST_LABEL - "xn--".len();
+
+/// Encodes a label (RFC 3492, section 6.3); `None`: it is too long. The encoding takes time with the square of the length.
 fn punycode(label: &str) -> Option<String> {
+    if label.chars().nth(LONGEST_LABEL).is_some() {
+        return None;
+    }
     const BASE: u32 = 36;
     let digit = |value: u32| char::from_digit(if value < 26 { value + 10 } else { value - 26 }, BASE);
     let mut output: String = label.chars().filter(char::is_ascii).collect();
@@ -135,7 +152,7 @@ fn punycode(label: &str) -> Option<String> {
         delta = delta.checked_add(1)?;
         code = code.checked_add(1)?;
     }
-    Some(output)
+    (output.len() <= LONGEST_ENCODED).then_some(output)
 }
 
 #[cfg(test)]
@@ -158,10 +175,32 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_no_host_has_are_not_encoded() {
+        for (label, is_encoded) in [
+            (format!("{}ž", "a".repeat(50)), true),
+            // In ASCII it would be longer than a label may be.
+            (format!("{}ž", "a".repeat(62)), false),
+            (format!("{}ž", "a".repeat(63)), false),
+            // Encoding these would take hours.
+            (('\u{4e00}'..).take(20_000).cycle().take(2_000_000).collect(), false),
+        ] {
+            assert_eq!(punycode(&label).is_some(), is_encoded, "{}", label.len());
+            let converted = url(&format!("https://{label}.example/"));
+            assert_eq!(converted.value.is_ascii(), is_encoded, "{}", label.len());
+        }
+    }
+
+    #[test]
     fn urls_and_addresses_are_written_as_they_are_here() {
         for (text, value, authorization, changes) in [
             ("https://a.example/x?y=$NAME", "https://a.example/x?y=$NAME", None, 0),
             ("https://user:p%40w@a.example/x", "https://a.example/x", Some("Basic dXNlcjpwQHc="), 1),
+            // As curl sends it.
+            ("https://TOKEN@a.example/x", "https://a.example/x", Some("Basic VE9LRU46"), 1),
+            ("https://a%3Ab:c%3Ad@a.example/x", "https://a.example/x", Some("Basic YTpiOmM6ZA=="), 1),
+            ("https://a%3Ab@a.example/x", "https://a.example/x", Some("Basic YTpiOg=="), 1),
+            ("https://:pw@a.example/x", "https://a.example/x", Some("Basic OnB3"), 1),
+            ("https://@a.example/x", "https://a.example/x", None, 1),
             ("https://a.example/x#top", "https://a.example/x", None, 1),
             ("https://Bücher.example:8443/ä b", "https://xn--bcher-kva.example:8443/%C3%A4%20b", None, 2),
             ("nothing", "nothing", None, 0),
