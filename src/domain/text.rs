@@ -73,11 +73,18 @@ impl Slug {
     /// Refuses more than 100 characters and anything but a-z, 0-9, hyphen and underscore.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         at_most(text, Self::MOST_CHARS)?;
-        if text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
-            Ok(Self(text.into()))
-        } else {
-            Err(TextError::Pattern)
-        }
+        let slug = Self(text.into());
+        if slug.has_known_characters() { Ok(slug) } else { Err(TextError::Pattern) }
+    }
+
+    /// True if it has only characters that a ping URL may have: a-z, 0-9, hyphen and underscore.
+    fn has_known_characters(&self) -> bool {
+        self.0.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_')
+    }
+
+    /// True if a ping URL can name the check by it. One that was imported may be longer than [`parse`](Self::parse) takes.
+    pub fn is_pingable(&self) -> bool {
+        !self.is_empty() && self.has_known_characters()
     }
 
     /// Takes a stored slug, which may be over the limit of today or have capital letters.
@@ -306,6 +313,9 @@ mod tests {
             assert_eq!(Slug::parse(bad), Err(TextError::Pattern), "{bad}");
         }
         assert_eq!(Slug::parse(&"A".repeat(101)), Err(TextError::TooLong));
+        for (stored, is_pingable) in [("a-b_9", true), (&*"a".repeat(200), true), ("", false), ("BackUp", false), ("a b", false)] {
+            assert_eq!(Slug::stored(stored).is_pingable(), is_pingable, "{stored}");
+        }
     }
 
     #[test]

@@ -14,10 +14,11 @@ impl Site {
         self.url(&Route::Ping(PingPath::Uuid(check, Action::Success)))
     }
 
-    /// The ping URL by its slug, if the check has one, no other check of the project has it too, and the project has a ping key.
+    /// The ping URL by its slug, if the check has one that a URL can hold, no other check of the project has it too, and the project has a
+    /// ping key.
     pub(crate) fn slug_url(&self, project: ProjectId, slug: &Slug) -> Option<String> {
         self.handle.with_state(|state| {
-            if slug.is_empty() || state.checks_by_slug(project, slug).len() != 1 {
+            if !slug.is_pingable() || state.checks_by_slug(project, slug).len() != 1 {
                 return None;
             }
             let keys = state.project(project)?.keys().filter_map(|id| state.key(id));

@@ -1,10 +1,14 @@
 //! The pages of a check: what they say as time passes, what their forms do, and what they make of what strangers send.
 
+use overdue::domain::edit::Edit;
 use overdue::domain::ids::UniqueKey;
+use overdue::domain::text::Slug;
 use overdue::engine::command::{Command, Report, SendOutcome};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{browse, channel, post, project_uuid, words};
+use crate::support::build::create_check;
 use crate::support::server::{Answer, Server};
 
 /// A check of the server with some of what its pages are.
@@ -417,4 +421,19 @@ async fn of_a_long_body_a_page_shows_the_beginning_and_the_file_has_all() {
     let html = page.see("pings/2/?all=1").await;
     assert!(!html.contains(">Show ") && !html.contains("The download has all"));
     page.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_slug_that_no_url_can_hold_is_not_shown_in_one() {
+    let server = Server::start().await;
+    let long = "x".repeat(120);
+    for (number, slug, is_shown) in [(1, "job", true), (2, "BackUp", false), (3, "back up", false), (4, &long, true)] {
+        let edit = Edit { slug: Some(Slug::stored(slug)), ..Edit::default() };
+        server.handle.call(create_check(server.main.id, number, edit)).await.unwrap().unwrap();
+        let page = browse(&server, "GET", &format!("/checks/{}/details/?by=slug", Uuid::from_u128(number)), &[]).await;
+        let path = format!("/ping/{}/{slug}", server.main.ping);
+        assert_eq!((page.status, page.text().contains(&path)), (200, is_shown), "{slug}");
+        assert_eq!(server.send("POST", &path.replace(' ', "%20"), &[], b"").await.status == 200, is_shown, "{slug}");
+    }
+    server.stop().await;
 }
