@@ -7,14 +7,13 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getegid, geteuid, getgid, getuid, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, Command};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, Stage};
-use crate::store::owner::has_other_ids;
 
 /// Commands that run at once.
 pub(super) const MOST_COMMANDS: usize = 4;
@@ -60,8 +59,8 @@ pub enum ProcessEnd {
 
 pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
     let told = |why: String| SendError::new(Stage::Setup, why);
-    if has_other_ids() {
-        // The shell takes the real ids, which are those of root where root acts as another user.
+    // The shell takes the real ids, which are those of root where root acts as another user.
+    if getuid() != geteuid() || getgid() != getegid() {
         return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
     }
     let _permit = at_once.acquire().await.map_err(|error| told(error.to_string()))?;
