@@ -1,6 +1,7 @@
 //! People who use the dashboard: what they are called, what they may do, how they prove who they are.
 
 pub mod link;
+pub mod lookalike;
 pub mod second_factor;
 pub mod session;
 pub mod taste;
@@ -37,6 +38,16 @@ pub struct User {
     pub created: Moment,
     /// It may not sign in.
     pub disabled: bool,
+    /// Last change of its password or second factor, or end of its sessions. Browsers in which it signed in before then are not recognised.
+    pub browsers_since: Moment,
+}
+
+impl User {
+    /// Has no browser recognised in which the user has signed in so far.
+    pub fn forget_browsers(&mut self, now: Moment) {
+        // Later than before, also where the clock was set back.
+        self.browsers_since = now.max(self.browsers_since.plus_micros(1));
+    }
 }
 
 /// A user's name: 1 to 100 characters without control characters, and no white space at its ends.

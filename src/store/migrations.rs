@@ -124,7 +124,7 @@ fn rows_of_replacements(_: &WriteTransaction) -> Result<(), StoreError> {
 }
 
 /// Version 13: rows of channels say whether something has arrived and who has unsubscribed, groups list their members by UUID, and both
-/// have version 3.
+/// have version 3. So have rows of users that are written from here on: they say since when browsers are recognised.
 fn rows_with_delivery_proofs(transaction: &WriteTransaction) -> Result<(), StoreError> {
     super::project::rewrite_channels(transaction, &super::outbox::channels_reached(transaction)?)
 }

@@ -45,11 +45,14 @@ struct UserRow<'a> {
     sort: Option<Box<str>>,
     #[serde(default)]
     rows: Option<u16>,
+    /// From version 3 on.
+    #[serde(default)]
+    browsers_since: i64,
 }
 
 impl<'a> Record<'a> for UserRow<'a> {
     const TABLE: &'static str = "users";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 
 /// A second factor. Its secret stands here as it is, since codes are made of it; the codes for a lost app are hashed.
@@ -123,6 +126,7 @@ impl Batch {
             }),
             sort: (list.order != usual.order).then(|| list.order.name().into()),
             rows: u16::try_from(list.rows).ok().filter(|_| list.rows != usual.rows),
+            browsers_since: user.browsers_since.micros(),
         };
         self.put(USERS, user.id.0, &row)
     }
@@ -203,6 +207,7 @@ pub(super) fn read_user(id: u64, bytes: &[u8]) -> Result<User, StoreError> {
         taste: Taste { zone, theme, shortcuts: row.shortcuts, list },
         created: Moment::from_micros(row.created),
         disabled: row.disabled,
+        browsers_since: Moment::from_micros(row.browsers_since),
     })
 }
 

@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::notice::Notice;
 use super::route::Page;
 use super::settings::asks_password;
-use super::sign_in::is_confirmed;
+use super::sign_in::{is_confirmed, remain_known};
 use super::visit::Visit;
 use super::when::When;
 use crate::domain::ids::SessionId;
@@ -203,7 +203,7 @@ pub(super) async fn set_password(visit: &Visit, typed: &Form) -> Result<Done, Tr
     let password = Some(visit.site.hashing.hash(password).await?);
     manage::user::set(visit.handle(), user.id, UserChanges { password, ..UserChanges::default() }, by).await?;
     tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "changed their password");
-    Ok(Done::Go(Page::Account(), Notice::of("password")))
+    Ok(remain_known(visit, user, Page::Account(), "password"))
 }
 
 /// Ends one session, or all but this one.
@@ -215,7 +215,7 @@ pub(super) async fn sign_out(visit: &Visit, typed: &Form) -> Result<Done, Troubl
     };
     manage::user::sign_out(visit.handle(), user.id, which).await?;
     tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "ended {}", which.in_words());
-    Ok(Done::Go(Page::Account(), Notice::of("signed-out")))
+    Ok(remain_known(visit, user, Page::Account(), "signed-out"))
 }
 
 #[cfg(test)]

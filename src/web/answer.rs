@@ -40,6 +40,15 @@ pub(crate) enum Done {
     Show(Html),
     /// Another page, which says what was done.
     Go(Page, Option<Notice>),
+    /// The same, and the browser gets this mark in place of one that has ended.
+    Remain {
+        /// The page.
+        page: Page,
+        /// What was done.
+        notice: Option<Notice>,
+        /// The mark; `None`: the browser gets none.
+        mark: Option<String>,
+    },
     /// An address of ours, which [`Target::parse`] has read.
     To(String),
     /// Whoever asked is signed in from now on, by this token, and goes on to an address of ours.
@@ -316,6 +325,13 @@ async fn paged(site: &Arc<Site>, budget: &BodyBudget, page: Page, request: Reque
             Ok(reply)
         }
         Done::Go(page, notice) => Ok(private(reply::see_other(&gone(site, &page, notice, &back)))),
+        Done::Remain { page, notice, mark } => {
+            let reply = private(reply::see_other(&gone(site, &page, notice, &back)));
+            Ok(match mark {
+                Some(mark) => with_cookie(reply, &jar.set_mark(&mark)),
+                None => reply,
+            })
+        }
         Done::Show(html) => written(site, html, zips).await,
         Done::Download { name, content } => Ok(kept(&name, site.outgoing.made(content).await?)),
         Done::Stream { name, content } => Ok(kept(&name, content)),

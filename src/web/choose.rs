@@ -140,7 +140,7 @@ async fn redeem(visit: &Visit, code: &LinkCode, setup: Option<FirstUser>, passwo
         Ok(_) => return Err(Fault::Unavailable.into()),
     };
     let user = visit.handle().with_state(|state| state.users.get(session.user).cloned());
-    let (name, mark) = user.map(|user| (user.name.clone(), new_mark(visit, user.uuid))).unzip();
+    let (name, mark) = user.map(|user| (user.name.clone(), new_mark(visit, &user))).unzip();
     let address = visit.came.client.addr;
     tracing::info!(user = name.as_ref().map(UserName::as_str), %address, "chose a password by a link, and signed in");
     let to = Link { base: &visit.site.base_url, page: &Page::Projects() }.to_string();

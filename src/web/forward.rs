@@ -22,6 +22,7 @@ use crate::wire::reply::Fault;
 const SECRET: HeaderName = HeaderName::from_static("x-overdue-proxy-secret");
 
 static SIMILAR: LogLimit = LogLimit::new();
+static DECEPTIVE: LogLimit = LogLimit::new();
 
 /// How a proxy says who asks.
 #[derive(Clone, Debug)]
@@ -123,8 +124,15 @@ pub(super) async fn person(site: &Site, came: &Came, headers: &HeaderMap, peer: 
     if user.disabled { Err(unknown(said)) } else { Ok(Some(Person { user, session: None })) }
 }
 
-/// Makes whoever comes for the first time.
+/// Makes whoever comes for the first time. Names that people could take for another user's are left to an owner.
 async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Result<Arc<User>, Trouble> {
+    if let Some(reason) = deception(site, &name) {
+        if let Some(left_out) = DECEPTIVE.admit(site.handle.now()) {
+            tracing::warn!(name = name.as_str(), %peer, reason, "a proxy names somebody new whose name could pass for another{left_out}");
+        }
+        let text = format!("Nobody here is called {name}, and no user is made of this name: {reason}. Ask an owner.", name = name.as_str());
+        return Err(Trouble::new(Fault::Forbidden, "Not known here", text));
+    }
     let projects: Vec<_> = site.handle.with_state(|state| state.projects().map(|found| (found.project.id, kind)).collect());
     let grant = Grant::Projects(Projects::new(projects));
     match manage::user::create(&site.handle, name.clone(), None, grant).await {
@@ -138,6 +146,15 @@ async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Re
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns why the name could pass for another one.
+fn deception(site: &Site, name: &UserName) -> Option<String> {
+    name.deception().map(|deception| deception.to_string()).or_else(|| {
+        let skeleton = name.skeleton();
+        let is_like_another = site.handle.with_state(|state| state.users.iter().any(|user| user.name.skeleton() == skeleton));
+        is_like_another.then(|| "it looks like the name of another user".into())
+    })
 }
 
 fn unknown(name: &str) -> Trouble {

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use askama::Template;
 use hyper::Uri;
-use uuid::Uuid;
 
 use super::answer::{Done, Html};
 use super::error::Trouble;
 use super::form::Form;
 use super::forward::Forward;
 use super::frame::Frame;
+use super::notice::Notice;
 use super::route::{Link, Need, Page, Target};
 use super::throttle::{Attempt, By};
 use super::visit::Visit;
@@ -126,19 +126,26 @@ pub(super) async fn enter(visit: &Visit, user: &User, entering: Entering, attemp
         );
         visit.site.shown_once.keep_for(visit, (user.id, session.id), &Page::SecondStep().to_string(), text);
     }
-    Ok(Some(Done::Enter { token, mark: new_mark(visit, user.uuid), to: next_or_projects(&visit.site, next) }))
+    Ok(Some(Done::Enter { token, mark: new_mark(visit, user), to: next_or_projects(&visit.site, next) }))
 }
 
 /// The mark of a browser in which a user has just signed in.
-pub(super) fn new_mark(visit: &Visit, user: Uuid) -> Option<String> {
+pub(super) fn new_mark(visit: &Visit, user: &User) -> Option<String> {
     let nonce = visit.handle().random().url_safe::<{ browser_mark::NONCE_LENGTH }>();
-    visit.handle().badge_secret().map(|secret| browser_mark::mark(&secret, user, &nonce))
+    visit.handle().badge_secret().map(|secret| browser_mark::mark(&secret, user.uuid, user.browsers_since, &nonce))
 }
 
 /// The hash of the browser's mark, if the user has signed in there before.
 pub(super) fn known_browser(visit: &Visit, user: &User) -> Option<KeyHash> {
     let (mark, secret) = (visit.came.mark.as_deref()?, visit.handle().badge_secret()?);
-    browser_mark::is_of(&secret, user.uuid, mark).then(|| KeyHash::of(mark.as_bytes()))
+    browser_mark::is_of(&secret, user.uuid, user.browsers_since, mark).then(|| KeyHash::of(mark.as_bytes()))
+}
+
+/// Leads back to a page after a change that ended the marks of the user's browsers. The browser that asked gets a new one if it had one.
+pub(super) fn remain_known(visit: &Visit, before: &User, page: Page, notice: &'static str) -> Done {
+    let user = visit.handle().with_state(|state| state.users.get(before.id).cloned());
+    let mark = user.filter(|_| known_browser(visit, before).is_some()).and_then(|user| new_mark(visit, &user));
+    Done::Remain { page, notice: Notice::of(notice), mark }
 }
 
 /// The first step once more, and why.
@@ -222,7 +229,7 @@ fn by(visit: &Visit, name: Option<&UserName>) -> By {
         })
     });
     let Some((user, is_near)) = found else { return By::Stranger { is_user: false, is_near: false } };
-    known_browser(visit, &user).map_or(By::Stranger { is_user: true, is_near }, |mark| By::Browser { mark, is_near })
+    known_browser(visit, &user).map_or(By::Stranger { is_user: true, is_near }, |mark| By::Browser { user: user.id, mark, is_near })
 }
 
 fn shown_name(name: Option<&UserName>) -> &str {

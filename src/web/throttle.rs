@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::accept::network;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{SessionId, UserId};
 use crate::domain::project::KeyHash;
 
 /// What is counted at once. Beyond it what began longest ago is forgotten, but never the counters of names that users have.
@@ -18,6 +18,8 @@ const MOST_COUNTED: usize = 30_000;
 const FEW: u32 = 3;
 /// Attempts from one address in an hour, in all. Up to it, names that nobody attacks may be tried.
 const MOST_OF_ADDRESS: u32 = 600;
+/// Counters of the browsers that are known of one user. Each mark is counted in one of them, so more marks give no more attempts.
+const BROWSERS_OF_USER: u8 = 8;
 
 /// What attempts are counted by.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -30,8 +32,8 @@ enum Tried {
     Address(IpAddr),
     /// The user of a session, by that session.
     Session(SessionId),
-    /// A user, by a browser in which they signed in before.
-    Browser(KeyHash),
+    /// A user, by a browser in which they signed in before: one of [`BROWSERS_OF_USER`] counters.
+    Browser(UserId, u8),
 }
 
 impl Tried {
@@ -42,7 +44,7 @@ impl Tried {
             Self::Both(..) => (10, Duration::from_secs(300)),
             Self::Name(_) => (100, HOUR),
             Self::Address(_) => (60, HOUR),
-            Self::Session(_) | Self::Browser(_) => (10, Duration::from_secs(900)),
+            Self::Session(_) | Self::Browser(..) => (10, Duration::from_secs(900)),
         }
     }
 
@@ -50,7 +52,7 @@ impl Tried {
     fn rank(&self, is_user: bool) -> u8 {
         match self {
             Self::Name(_) if is_user => 2,
-            Self::Session(_) | Self::Browser(_) => 1,
+            Self::Session(_) | Self::Browser(..) => 1,
             _ => 0,
         }
     }
@@ -68,6 +70,8 @@ pub(super) enum By {
     },
     /// A browser in which the user of the name signed in before.
     Browser {
+        /// The user.
+        user: UserId,
         /// The hash of its mark.
         mark: KeyHash,
         /// As of a stranger.
@@ -109,8 +113,8 @@ impl Throttle {
                     Attempt(Counters::Own(own))
                 });
             }
-            By::Browser { mark, is_near } => {
-                let own = Tried::Browser(mark);
+            By::Browser { user, mark: KeyHash([first, ..]), is_near } => {
+                let own = Tried::Browser(user, first % BROWSERS_OF_USER);
                 if wait(&counts, &own, own.most().0, now).is_none() {
                     count(&mut counts, &own, 1, now);
                     return Ok(Attempt(Counters::Own(own)));
@@ -273,7 +277,7 @@ mod tests {
         for number in 0..600 {
             let _ = throttle.begin(&format!("user {}", number % 7), address(1), STRANGER, secs(0));
         }
-        let (session, browser) = (By::Session(SessionId(1)), By::Browser { mark: KeyHash([1; 32]), is_near: false });
+        let (session, browser) = (By::Session(SessionId(1)), By::Browser { user: UserId(1), mark: KeyHash([1; 32]), is_near: false });
         for by in [session, browser] {
             assert!(throttle.begin("user 1", address(1), STRANGER, secs(0)).is_err());
             for _ in 0..10 {
@@ -289,6 +293,18 @@ mod tests {
         assert!(throttle.begin("user 1", address(1), By::Session(SessionId(2)), secs(901)).is_ok());
         // A browser that has tried too much is a stranger's: it may still go on where a stranger may.
         assert!(throttle.begin("user 1", address(2), browser, secs(901)).is_ok());
+    }
+
+    #[test]
+    fn the_counters_of_known_browsers_of_a_user_are_bounded() {
+        let throttle = Throttle::default();
+        for from in 0..100 {
+            assert!(throttle.begin("ann", address(from), STRANGER, secs(0)).is_ok(), "{from}");
+        }
+        let by = |user: u64, mark: u16| By::Browser { user: UserId(user), mark: KeyHash::of(&mark.to_le_bytes()), is_near: false };
+        let tries = (0..2000).filter(|number| throttle.begin("ann", address(200), by(1, number % 200), secs(1)).is_ok());
+        assert_eq!(tries.count(), 10 * usize::from(BROWSERS_OF_USER));
+        assert!(throttle.begin("bob", address(200), by(2, 0), secs(1)).is_ok(), "another user has counters of their own");
     }
 
     #[test]

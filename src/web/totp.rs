@@ -11,10 +11,9 @@ use super::answer::{Done, Html};
 use super::error::Trouble;
 use super::form::Form;
 use super::frame::Frame;
-use super::notice::Notice;
 use super::route::Page;
 use super::settings::asks_password;
-use super::sign_in::is_confirmed;
+use super::sign_in::{is_confirmed, remain_known};
 use super::visit::Visit;
 use crate::domain::user::link::LinkCode;
 use crate::domain::user::second_factor::{SecondFactor, TotpSecret};
@@ -150,7 +149,7 @@ pub(super) async fn post(visit: &Visit, typed: &Form) -> Result<Done, Trouble> {
         _ => "made new recovery codes",
     };
     tracing::info!(user = user.name.as_str(), address = %visit.came.client.addr, "{did}");
-    Ok(Done::Go(own, Notice::of(done)))
+    Ok(remain_known(visit, user, own, done))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The mark of a browser in which a user has signed in before. Wrong passwords that others try do not keep it out. Nobody can make the mark of
-//! a user without the secret of the server.
+//! a user without the secret of the server. A mark ends when the user changes the password or the second factor, or ends all sessions.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,6 +8,7 @@ use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
 use crate::domain::ids::write_uuid;
+use crate::domain::moment::Moment;
 use crate::domain::project::BadgeSecret;
 use crate::wire::badge_link::mac;
 
@@ -17,22 +18,25 @@ pub(crate) const NONCE_LENGTH: usize = 16;
 pub(crate) const LENGTH: usize = NONCE_LENGTH + 43;
 
 /// Makes the mark of a user with these random characters.
-pub(crate) fn mark(secret: &BadgeSecret, user: Uuid, nonce: &str) -> String {
-    format!("{nonce}{}", signature(secret, user, nonce))
+///
+/// `since`: that of [`User::browsers_since`](crate::domain::user::User::browsers_since).
+pub(crate) fn mark(secret: &BadgeSecret, user: Uuid, since: Moment, nonce: &str) -> String {
+    format!("{nonce}{}", signature(secret, user, since, nonce))
 }
 
 /// True if this is a mark of the user.
-pub(crate) fn is_of(secret: &BadgeSecret, user: Uuid, mark: &str) -> bool {
+pub(crate) fn is_of(secret: &BadgeSecret, user: Uuid, since: Moment, mark: &str) -> bool {
     let parts = mark.split_at_checked(NONCE_LENGTH);
-    parts.is_some_and(|(nonce, claimed)| signature(secret, user, nonce).as_bytes().ct_eq(claimed.as_bytes()).into())
+    parts.is_some_and(|(nonce, claimed)| signature(secret, user, since, nonce).as_bytes().ct_eq(claimed.as_bytes()).into())
 }
 
 /// An HMAC-SHA-256 (RFC 2104) in URL-safe base64.
-fn signature(secret: &BadgeSecret, user: Uuid, nonce: &str) -> String {
+fn signature(secret: &BadgeSecret, user: Uuid, since: Moment, nonce: &str) -> String {
     // The text of no badge and of no link that unsubscribes.
     let mut text = "browser\n".to_owned();
     write_uuid(user, &mut text);
-    BASE64_URL_SAFE_NO_PAD.encode(mac(secret, &[text.as_bytes(), b"\n", nonce.as_bytes()]).finalize().into_bytes())
+    let since = since.micros().to_string();
+    BASE64_URL_SAFE_NO_PAD.encode(mac(secret, &[text.as_bytes(), b"\n", since.as_bytes(), b"\n", nonce.as_bytes()]).finalize().into_bytes())
 }
 
 #[cfg(test)]
@@ -40,22 +44,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_that_of_one_user_and_one_secret() {
+    fn a_mark_is_that_of_one_user_one_secret_and_one_time() {
         let (secret, [ann, bob]) = (BadgeSecret([7; 32]), [1, 2].map(Uuid::from_u128));
-        let made = mark(&secret, ann, "0123456789abcdef");
+        let since = Moment::from_secs(5);
+        let made = mark(&secret, ann, since, "0123456789abcdef");
         assert_eq!(made.len(), LENGTH);
-        assert!(is_of(&secret, ann, &made));
+        assert!(is_of(&secret, ann, since, &made));
         let swapped = made.replacen('0', "1", 1);
-        for (secret, user, mark) in [
-            (&secret, bob, made.as_str()),
-            (&BadgeSecret([8; 32]), ann, &made),
-            (&secret, ann, &swapped),
-            (&secret, ann, &made[1..]),
-            (&secret, ann, &made[..NONCE_LENGTH]),
-            (&secret, ann, ""),
-            (&secret, ann, "žžžžžžžžž"),
+        for (secret, user, since, mark) in [
+            (&secret, bob, since, made.as_str()),
+            (&BadgeSecret([8; 32]), ann, since, &made),
+            (&secret, ann, since.plus_micros(1), &made),
+            (&secret, ann, since, &swapped),
+            (&secret, ann, since, &made[1..]),
+            (&secret, ann, since, &made[..NONCE_LENGTH]),
+            (&secret, ann, since, ""),
+            (&secret, ann, since, "žžžžžžžžž"),
         ] {
-            assert!(!is_of(secret, user, mark), "{mark}");
+            assert!(!is_of(secret, user, since, mark), "{mark}");
         }
     }
 }

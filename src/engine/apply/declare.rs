@@ -38,7 +38,7 @@ impl WorkingState {
             Step::Window(window) => self.put_window(window, now),
             Step::Key(id, key) => drop(self.insert_key(id, *key, now)),
             Step::NewUser { id, user, disabled } => drop(self.insert_user(id, *user, disabled, now)),
-            Step::User(id, changes) => self.give_user(id, *changes),
+            Step::User(id, changes) => self.give_user(id, *changes, now),
             Step::Gone(found) => self.taken(|working| match found {
                 Found::Channel(id) => working.delete_channel(id, now),
                 Found::Check(id) => working.delete_check(id, now),
@@ -50,8 +50,8 @@ impl WorkingState {
         }
     }
 
-    fn give_user(&mut self, id: UserId, changes: UserChanges) {
-        self.taken(|working| working.set_user(id, changes, None));
+    fn give_user(&mut self, id: UserId, changes: UserChanges, now: Moment) {
+        self.taken(|working| working.set_user(id, changes, None, now));
     }
 
     fn taken(&mut self, step: impl FnOnce(&mut Self) -> Applied) {

@@ -31,7 +31,7 @@ impl WorkingState {
     pub(super) fn user_command(&mut self, command: UserCommand, now: Moment) -> Applied {
         match command {
             UserCommand::Create(request) => self.create_user(request, now),
-            UserCommand::Set { user, changes, by } => self.set_user(user, changes, by),
+            UserCommand::Set { user, changes, by } => self.set_user(user, changes, by, now),
             UserCommand::Delete(user) => self.delete_user(user),
             UserCommand::CreateLink { purpose, hash, secs } => self.create_link(purpose, hash, now.plus_secs(secs)),
             UserCommand::RedeemLink { hash, setup, password, session } => self.redeem_link(&hash, setup, password, session, now),
@@ -50,6 +50,11 @@ impl WorkingState {
             }
             UserCommand::CloseSessions { user, which } => {
                 self.close_sessions(user, which);
+                if let (Closing::All | Closing::AllBut(_), Some(found)) = (which, self.state.users.get(user)) {
+                    let mut user = User::clone(found);
+                    user.forget_browsers(now);
+                    self.put_user(user);
+                }
                 Ok(Outcome::Done)
             }
             UserCommand::RemoveExpired => {
@@ -74,10 +79,21 @@ impl WorkingState {
     pub(super) fn insert_user(&mut self, id: UserId, request: NewUser, disabled: bool, now: Moment) -> Outcome {
         let NewUser { uuid, name, password, grant } = request;
         self.remove_link(Purpose::Setup);
-        self.put_user(User { id, uuid, name, password, second: None, grant, taste: Taste::default(), created: now, disabled })
+        self.put_user(User {
+            id,
+            uuid,
+            name,
+            password,
+            second: None,
+            grant,
+            taste: Taste::default(),
+            created: now,
+            disabled,
+            browsers_since: now,
+        })
     }
 
-    pub(super) fn set_user(&mut self, id: UserId, changes: UserChanges, by: Option<SessionId>) -> Applied {
+    pub(super) fn set_user(&mut self, id: UserId, changes: UserChanges, by: Option<SessionId>, now: Moment) -> Applied {
         let UserChanges { name, password, second, grant, taste, disabled } = changes;
         let mut user = User::clone(self.state.users.get(id).ok_or(Refusal::NotFound)?);
         if let Some(name) = name {
@@ -95,16 +111,20 @@ impl WorkingState {
             self.other_owner(id)?;
         }
         user.taste = taste.unwrap_or(user.taste);
-        let had_second = user.second.is_some();
+        let secret_of = |user: &User| user.second.as_ref().map(|second| second.secret.clone());
+        let old_secret = secret_of(&user);
         user.second = second.unwrap_or(user.second);
         // Somebody who knew the password alone may have signed in before.
-        let asks_for_more = !had_second && user.second.is_some();
+        let asks_for_more = old_secret.is_none() && user.second.is_some();
         let has_new_password = password.is_some();
         user.password = password.or(user.password);
         if user.disabled {
             self.close_sessions(id, Closing::All);
         } else if has_new_password || asks_for_more {
             self.close_sessions(id, by.map_or(Closing::All, Closing::AllBut));
+        }
+        if has_new_password || user.disabled || old_secret != secret_of(&user) {
+            user.forget_browsers(now);
         }
         if has_new_password || user.disabled {
             self.remove_link(Purpose::Password(id));
@@ -145,11 +165,13 @@ impl WorkingState {
         let user = match (purpose, setup) {
             (Purpose::Setup, Some(FirstUser { uuid, name, taste })) => {
                 let id = UserId(self.next_id());
-                User { id, uuid, name, password: Some(password), second: None, grant: Grant::Owner, taste, created: now, disabled: false }
+                let (password, grant) = (Some(password), Grant::Owner);
+                User { id, uuid, name, password, second: None, grant, taste, created: now, disabled: false, browsers_since: now }
             }
             (Purpose::Password(id), None) => {
-                let user = self.state.users.get(id).ok_or(UserRefusal::LinkSpent)?;
-                User { password: Some(password), ..User::clone(user) }
+                let mut user = User::clone(self.state.users.get(id).ok_or(UserRefusal::LinkSpent)?);
+                user.forget_browsers(now);
+                User { password: Some(password), ..user }
             }
             // It is a link, but not of the kind that was asked for.
             _ => return Err(UserRefusal::LinkSpent.into()),

@@ -30,6 +30,7 @@ fn users() -> [User; 2] {
         },
         created: Moment::from_secs(5),
         disabled: false,
+        browsers_since: Moment::from_secs(6),
     };
     let projects = [(ProjectId(1), Membership::Member), (ProjectId(3), Membership::ReadOnly)];
     let name = UserName::parse("bob").unwrap();
@@ -94,18 +95,32 @@ fn rows_of_users_stay_readable() {
     let store = with_users();
     let hex = |place| row(&store, place).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(ROWS.map(hex), NEWEST);
-    let store = with_users();
-    for (place, row) in ROWS.iter().zip(VERSION_1) {
-        let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
-        put_row(&store, *place, &bytes);
+    for (version, rows) in [(1, VERSION_1), (2, VERSION_2)] {
+        let store = with_users();
+        for (place, row) in ROWS.iter().zip(rows) {
+            let bytes: Vec<_> = (0..row.len()).step_by(2).map(|at| u8::from_str_radix(&row[at..at + 2], 16).unwrap()).collect();
+            put_row(&store, *place, &bytes);
+        }
+        let [mut owner, mut other] = users();
+        (owner.browsers_since, other.browsers_since) = (Moment::default(), Moment::default());
+        if version == 1 {
+            (owner.second, owner.taste.list) = (None, ListTaste::default());
+        }
+        assert_eq!(read(&store).unwrap(), (vec![owner, other], vec![session()], links().into()));
     }
-    let [mut owner, other] = users();
-    (owner.second, owner.taste.list) = (None, ListTaste::default());
-    assert_eq!(read(&store).unwrap(), (vec![owner, other], vec![session()], links().into()));
 }
 
-/// Version 2 of users.
+/// Version 3 of users.
 const NEWEST: [&str; 5] = [
+    "039dc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc00140505050505050505050505050505050505050505ce038444c092dc00200202020202020202020202020202020202020202020202020202020202020202dc00200303030303030303030303030303030303030303030303030303030303030303a52d6c617374cd03e8ce005b8d80",
+    "039dc41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374656dc3ce004c4b40c3c0c0c0ce005b8d80",
+    VERSION_1[2],
+    VERSION_1[3],
+    VERSION_1[4],
+];
+
+/// Rows of users as version 2 wrote them.
+const VERSION_2: [&str; 5] = [
     "029cc41000000000000000070000000000000007a6c5bd6f666965ab246172676f6e3269642478c0ab4575726f70652f52696761a46461726bc2ce004c4b40c293dc00140505050505050505050505050505050505050505ce038444c092dc00200202020202020202020202020202020202020202020202020202020202020202dc00200303030303030303030303030303030303030303030303030303030303030303a52d6c617374cd03e8",
     "029cc41000000000000000070000000000000007a3626f62c0929201c39203c2c0a673797374656dc3ce004c4b40c3c0c0c0",
     VERSION_1[2],

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 
+use overdue::domain::ids::SessionId;
 use overdue::domain::user::second_factor::{SecondFactor, TotpSecret};
 use overdue::domain::user::{User, link::LinkCode};
-use overdue::engine::command::user::UserChanges;
+use overdue::engine::command::user::{Closing, UserChanges};
 use overdue::manage::user;
 
 use super::browser::{Browser, PASSWORD, owner, server};
@@ -65,6 +66,57 @@ async fn wrong_passwords_for_other_names_keep_nobody_out() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn a_browser_is_recognised_until_the_password_or_the_second_factor_changes_or_all_sessions_end() {
+    let server = server().await;
+    let ann = owner(&server, "ann").await;
+    let set = |changes| user::set(&server.handle, ann.id, changes, None);
+    let hash = || server.handle.with_state(|state| state.users.get(ann.id).unwrap().password.clone());
+    // A stranger has used up what is tried by her name, so that only a browser that is recognised gets in.
+    let is_known = async |browser: &mut Browser<'_>| {
+        browser.cookie = None;
+        for number in 0..100 {
+            from(&server, &format!("192.0.2.{number}")).sign_in("ann", "correct donkey").await;
+        }
+        assert_eq!(from(&server, "203.0.113.1").sign_in("ann", PASSWORD).await.status, 429);
+        let status = browser.sign_in("ann", PASSWORD).await.status;
+        server.clock.advance_secs(3601);
+        status != 429
+    };
+    let mut browser = from(&server, "198.51.100.7");
+    assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
+    assert!(is_known(&mut browser).await);
+    set(UserChanges { password: hash(), ..UserChanges::default() }).await.unwrap();
+    assert!(!is_known(&mut browser).await, "the password was changed");
+    for (second, what) in [(true, "the second factor is new"), (false, "the second factor was reset")] {
+        browser.sign_in("ann", PASSWORD).await;
+        if second {
+            with_second_factor(&server, &ann).await;
+        } else {
+            set(UserChanges { second: Some(None), ..UserChanges::default() }).await.unwrap();
+        }
+        assert!(!is_known(&mut browser).await, "{what}");
+    }
+    for which in [Closing::All, Closing::AllBut(SessionId(1))] {
+        browser.sign_in("ann", PASSWORD).await;
+        user::sign_out(&server.handle, ann.id, which).await.unwrap();
+        assert!(!is_known(&mut browser).await, "{which:?}");
+    }
+    // Whoever changes the password, or ends the other sessions, stays known there, and nowhere else.
+    let mut other = from(&server, "198.51.100.8");
+    for (path, fields) in
+        [("/account/password/", &[("new", PASSWORD), ("password", PASSWORD)][..]), ("/account/sessions/", &[("session", "others")])]
+    {
+        for browser in [&mut browser, &mut other] {
+            browser.cookie = None;
+            assert_eq!(browser.sign_in("ann", PASSWORD).await.status, 303);
+        }
+        assert_eq!(browser.send("POST", path, fields).await.status, 303, "{path}");
+        assert!(is_known(&mut browser).await && !is_known(&mut other).await, "{path}");
+    }
+    server.stop().await;
+}
+
 /// Gives somebody a second factor; its secret and a code for a lost app.
 async fn with_second_factor(server: &Server, user: &User) -> (TotpSecret, LinkCode) {
     let (secret, code) = (TotpSecret::new([7; TotpSecret::LENGTH]), LinkCode::drawn([9; LinkCode::LENGTH]));
@@ -86,9 +138,10 @@ async fn ten_wrong_codes_wait_for_an_hour_and_are_told_of() {
     let server = server().await;
     let ann = owner(&server, "ann").await;
     let mut known = from(&server, "198.51.100.7");
-    known.sign_in("ann", PASSWORD).await;
     let (secret, recovery) = with_second_factor(&server, &ann).await;
     let now = || secret.code(server.handle.now()).unwrap();
+    assert_eq!(enter(&mut known, &now()).await, 303);
+    server.clock.advance_secs(30);
     for number in 0..10 {
         assert_eq!(enter(&mut from(&server, &format!("192.0.2.{number}")), "nonsense").await, 422, "{number}");
     }

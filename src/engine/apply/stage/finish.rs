@@ -345,6 +345,7 @@ impl WorkingState {
                     taste: imported.taste.clone(),
                     created: imported.created.min(now),
                     disabled: imported.disabled,
+                    browsers_since: now,
                 },
             };
             (user, *imported)

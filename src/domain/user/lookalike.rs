@@ -1,0 +1,93 @@
+//! Names that look like other names (Unicode Technical Standard 39). A proxy may name somebody by such a name; no user is made of it unasked.
+
+use std::fmt;
+
+use unicode_normalization::is_nfc;
+use unicode_security::{GeneralSecurityProfile as _, RestrictionLevel, RestrictionLevelDetection as _};
+
+use super::UserName;
+
+/// Reason for which a name could pass for another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deception {
+    /// It holds this character, which is not seen, is not assigned, or stands in no name.
+    Character(char),
+    /// It is not normalised (NFC): another sequence of characters looks the same.
+    NotNormalised,
+    /// It mixes letters of scripts that are not written together, such as Latin and Cyrillic ones.
+    MixedScripts,
+}
+
+impl fmt::Display for Deception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Character(c) => write!(f, "it holds the character U+{:04X}, which does not belong in a name", u32::from(*c)),
+            Self::NotNormalised => f.write_str("it is not in the Unicode normalization form NFC"),
+            Self::MixedScripts => f.write_str("it mixes letters of several scripts"),
+        }
+    }
+}
+
+impl UserName {
+    /// Returns why the name could pass for another one. All names in printable ASCII are taken, and of other characters those that the
+    /// standard allows in identifiers.
+    pub fn deception(&self) -> Option<Deception> {
+        let belongs = |c: char| if c.is_ascii() { !c.is_ascii_control() } else { c.identifier_allowed() };
+        if let Some(other) = self.0.chars().find(|c| !belongs(*c)) {
+            return Some(Deception::Character(other));
+        }
+        if !is_nfc(&self.0) {
+            return Some(Deception::NotNormalised);
+        }
+        // Signs such as @ and + are of every script.
+        let letters: String = self.0.chars().filter(|c| !c.is_ascii() || c.is_ascii_alphanumeric()).collect();
+        (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(Deception::MixedScripts)
+    }
+
+    /// Returns what names that look the same have in common, whatever their case.
+    pub fn skeleton(&self) -> String {
+        unicode_security::skeleton(&self.folded()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> UserName {
+        UserName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_name_that_shows_something_else_is_found() {
+        for (text, wanted) in [
+            ("ann", None),
+            ("ann.smith+x@example.org", None),
+            ("DOMAIN\\ann", None),
+            ("Žofie Nováková", None),
+            ("анна@example.org", Some(Deception::MixedScripts)),
+            ("анна", None),
+            ("李小龍 Lee", None),
+            ("\u{0430}nn", Some(Deception::MixedScripts)),
+            ("ann\u{200b}", Some(Deception::Character('\u{200b}'))),
+            ("\u{202e}nna", Some(Deception::Character('\u{202e}'))),
+            ("a\u{ad}nn", Some(Deception::Character('\u{ad}'))),
+            ("ann\u{e000}", Some(Deception::Character('\u{e000}'))),
+            ("ann\u{378}", Some(Deception::Character('\u{378}'))),
+            ("ann\u{e0041}", Some(Deception::Character('\u{e0041}'))),
+            ("ann\u{fe0f}", Some(Deception::Character('\u{fe0f}'))),
+            ("z\u{30c}ofie", Some(Deception::NotNormalised)),
+            ("ａnn", Some(Deception::Character('ａ'))),
+        ] {
+            assert_eq!(name(text).deception(), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_look_the_same_have_one_skeleton() {
+        for (one, other) in [("ann", "аnn"), ("scope", "ѕсоре"), ("ANN", "ann"), ("userl", "user1"), ("sam", "sarn")] {
+            assert_eq!(name(one).skeleton(), name(other).skeleton(), "{one} {other}");
+        }
+        assert_ne!(name("ann").skeleton(), name("anne").skeleton());
+    }
+}
