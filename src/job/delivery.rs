@@ -183,22 +183,30 @@ impl Delivery {
     /// one of them if that is known, and why it could not be sent.
     async fn deliver_waiting_until(&self, wanted: Option<&Name>, why: &mut Option<String>) -> Option<Told> {
         let spool = self.spool.as_ref()?;
-        let Ok(Some(_lock)) = blocking(spool, Spool::lock).await? else { return None };
-        let mut away: HashMap<String, String> = HashMap::new();
+        let _lock = match blocking(spool, Spool::lock).await? {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return None,
+            Err(error) => return wanted.map(|_| Told::Waits(format!("no ping can be sent from the spool: {error}"))),
+        };
+        // By server, why it takes nothing now, and whether another try soon may help.
+        let mut away: HashMap<String, (String, bool)> = HashMap::new();
         let mut told = None;
         for name in blocking(spool, Spool::waiting).await?.unwrap_or_default() {
             let is_wanted = wanted == Some(&name);
             let looked_for = name.clone();
             let Some(mut report) = blocking(spool, move |spool| spool.read(&looked_for)).await? else { continue };
             let place = place_of(&report.url).unwrap_or_default();
-            if let Some(reason) = away.get(&place) {
+            if let Some((reason, passes)) = away.get(&place) {
                 if is_wanted {
+                    told = (!passes).then(|| Told::Waits(reason.clone()));
                     *why = Some(reason.clone());
                 }
                 continue;
             }
             self.mark_late(&mut report, &name);
-            let outcome = match self.once(&report).await {
+            let outcome = self.once(&report).await;
+            let passes = !matches!(outcome, Outcome::Broken(_));
+            let outcome = match outcome {
                 Outcome::Taken { .. } => Told::Taken,
                 Outcome::Refused(reason) if is_wanted => Told::Lost(reason),
                 Outcome::Refused(reason) => {
@@ -207,9 +215,10 @@ impl Delivery {
                 }
                 Outcome::Away(reason) | Outcome::Broken(reason) => {
                     if is_wanted {
+                        told = (!passes).then(|| Told::Waits(reason.clone()));
                         *why = Some(reason.clone());
                     }
-                    away.insert(place, reason);
+                    away.insert(place, (reason, passes));
                     continue;
                 }
             };

@@ -3,18 +3,18 @@
 //! A file is named after the moment at which its job ended, so that names are in the order in which to send. It holds the URL on a line and
 //! then the body, and it is there whole or not at all. Files may hold secrets: nobody else can read them.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 use uuid::Uuid;
 
 use super::report::{PingUrl, Report};
 use crate::domain::moment::Moment;
-use crate::store::NO_FOLLOW;
-use crate::store::access::{expect_own_directory, is_own};
+use crate::store::access::{is_own, open_own_directory};
 
 /// Pings that wait. When there are more, the oldest are dropped.
 const MOST_FILES: usize = 1_000;
@@ -24,9 +24,6 @@ const MOST_BYTES: u64 = 32 * 1024 * 1024;
 const MOST_OF_ONE: u64 = 11 * 1024 * 1024;
 /// What a file that was not written whole is left for, in seconds.
 const UNFINISHED_SECS: i64 = 3_600;
-
-/// Has opening a pipe not wait for its other end.
-const NO_WAIT: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 const WAITS: &str = "ping";
 const UNFINISHED: &str = "part";
@@ -42,6 +39,10 @@ pub(super) struct Name(String);
 impl Name {
     fn new(ended: Moment, unique: Uuid) -> Self {
         Self(format!("{:020}-{unique}", ended.micros().max(0)))
+    }
+
+    fn file(&self, kind: &str) -> String {
+        format!("{}.{kind}", self.0)
     }
 
     /// When its job ended.
@@ -74,88 +75,51 @@ impl Spool {
         Self(directory.into())
     }
 
+    /// Opens the directory. Refuses one in which others decide what is sent and where files are made.
+    fn open(&self) -> io::Result<Directory> {
+        open_own_directory(&self.0).map(Directory)
+    }
+
     /// Where it is.
     pub(super) fn directory(&self) -> &Path {
         &self.0
     }
 
-    fn path(&self, name: &Name, kind: &str) -> PathBuf {
-        self.0.join(format!("{}.{kind}", name.0))
-    }
-
     /// Writes a ping down. It is on disk when this returns; after an error nothing is left of it.
     pub(super) fn put(&self, report: &Report, ended: Moment, unique: Uuid) -> io::Result<Kept> {
-        self.put_and_sync(report, ended, unique, |directory| File::open(directory)?.sync_all())
+        self.put_and_sync(report, ended, unique, File::sync_all)
     }
 
-    fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<Kept> {
+    fn put_and_sync(&self, report: &Report, ended: Moment, unique: Uuid, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<Kept> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        expect_own_directory(&self.0)?;
+        let directory = self.open()?;
         let name = Name::new(ended, unique);
-        let unfinished = self.path(&name, UNFINISHED);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(NO_FOLLOW).open(&unfinished)?;
+        let unfinished = name.file(UNFINISHED);
+        let mut file = directory.open_own(&unfinished, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         let written = [report.url.as_bytes(), b"\n", &report.body].concat();
         let written = file.write_all(&written).and_then(|()| file.sync_data());
-        if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, self.path(&name, WAITS))) {
-            let _ = std::fs::remove_file(&unfinished);
+        if let Err(error) = written.and_then(|()| directory.rename(&unfinished, &name.file(WAITS))) {
+            directory.remove(&unfinished);
             return Err(error);
         }
-        if let Err(error) = sync(&self.0) {
+        if let Err(error) = sync(&directory.0) {
             // Whoever is told of the error sends the ping at once: the next run is not to send it again.
-            self.remove(&name);
+            directory.remove(&name.file(WAITS));
             return Err(error);
         }
         // The ping is kept, whether or not there is room for it now. The next one tries again.
-        let _ = self.make_room(&name, ended);
+        let _ = directory.make_room(&name, ended);
         Ok(Kept { name, file })
-    }
-
-    /// Drops what is too much besides the newcomer, and what was never written whole.
-    fn make_room(&self, newcomer: &Name, now: Moment) -> io::Result<()> {
-        let length = |name: &Name| self.path(name, WAITS).symlink_metadata().map_or(0, |file| file.len());
-        let (mut files, mut bytes) = (1, length(newcomer));
-        // Set back, the clock makes the newcomer the oldest by its name.
-        for name in self.names(WAITS)?.iter().rev().filter(|name| *name != newcomer) {
-            files += 1;
-            bytes += length(name);
-            if files > MOST_FILES || bytes > MOST_BYTES {
-                self.drop_unsent(name);
-            }
-        }
-        for name in self.names(UNFINISHED)? {
-            if name.ended().plus_secs(UNFINISHED_SECS) < now {
-                let _ = std::fs::remove_file(self.path(&name, UNFINISHED));
-            }
-        }
-        Ok(())
-    }
-
-    /// Empties a file and removes it. That it is empty is how the run that waits for it knows it from one that was sent.
-    fn drop_unsent(&self, name: &Name) {
-        let path = self.path(name, WAITS);
-        // Another run may have sent it or dropped it, so that it is gone.
-        let _ = open_own(OpenOptions::new().write(true), &path).and_then(|file| file.set_len(0));
-        let _ = std::fs::remove_file(path);
     }
 
     /// What waits, the oldest first.
     pub(super) fn waiting(&self) -> io::Result<Vec<Name>> {
-        self.names(WAITS)
-    }
-
-    fn names(&self, kind: &str) -> io::Result<Vec<Name>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.0)? {
-            let name = entry?.file_name().into_string().unwrap_or_default();
-            names.extend(name.strip_suffix(kind).and_then(|name| name.strip_suffix('.')).map(|name| Name(name.into())));
-        }
-        names.sort();
-        Ok(names)
+        self.open()?.names(WAITS)
     }
 
     /// What has become of a ping.
     pub(super) fn fate(&self, kept: &Kept) -> Fate {
-        if self.path(&kept.name, WAITS).symlink_metadata().is_ok() {
+        if self.open().is_ok_and(|directory| directory.length(&kept.name).is_some()) {
             return Fate::Waits;
         }
         let is_empty = kept.file.metadata().is_ok_and(|file| file.len() == 0);
@@ -165,7 +129,8 @@ impl Spool {
     /// The ping of this name; `None` for one that is gone, or that nobody here has written.
     pub(super) fn read(&self, name: &Name) -> Option<Report> {
         let mut bytes = Vec::new();
-        open_own(OpenOptions::new().read(true), &self.path(name, WAITS)).ok()?.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
+        let file = self.open().ok()?.open_own(&name.file(WAITS), OFlags::RDONLY).ok()?;
+        file.take(MOST_OF_ONE).read_to_end(&mut bytes).ok()?;
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let body = bytes.split_off(end + 1);
         bytes.truncate(end);
@@ -177,13 +142,17 @@ impl Spool {
     /// Removes a ping that was sent, or that nobody takes.
     pub(super) fn remove(&self, name: &Name) {
         // If it stays, it is sent twice, which is better than never.
-        let _ = std::fs::remove_file(self.path(name, WAITS));
+        if let Ok(directory) = self.open() {
+            directory.remove(&name.file(WAITS));
+        }
     }
 
     /// The right to send what waits, as long as the file lives; `None` if another run has it.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
-        expect_own_directory(&self.0)?;
-        let file = open_own(OpenOptions::new().write(true).create(true).truncate(false).mode(0o600), &self.0.join("lock"))?;
+        let file = self.open()?.open_own("lock", OFlags::WRONLY | OFlags::CREATE).map_err(|error| {
+            let path = self.0.join("lock");
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
@@ -192,22 +161,91 @@ impl Spool {
     }
 }
 
-/// Opens a file of this user in the directory: no link, and nothing that somebody else has laid there.
-fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // A pipe would hold up whoever opens it.
-    let file = options.custom_flags(NO_FOLLOW | NO_WAIT).open(path)?;
-    let found = file.metadata()?;
-    if found.is_file() && is_own(&found) { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+/// The directory, open: what lies in it is named relative to it, so that nobody puts another one in its place between two steps.
+struct Directory(File);
+
+impl Directory {
+    /// Opens a file of this user: no link, and nothing that somebody else has laid there.
+    fn open_own(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        // A pipe would hold up whoever opens it.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
+            Errno::LOOP => io::Error::other("it is a link; remove it"),
+            error => error.into(),
+        })?;
+        let file = File::from(opened);
+        let found = file.metadata()?;
+        match (found.is_file(), is_own(&found)) {
+            (true, true) => Ok(file),
+            (true, false) => Err(io::Error::other(format!("it belongs to user {}; remove it", found.uid()))),
+            (false, _) => Err(io::Error::other("it is no file; remove it")),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn remove(&self, name: &str) {
+        let _ = unlinkat(&self.0, name, AtFlags::empty());
+    }
+
+    /// Bytes of a ping that waits; `None` if there is none of this name.
+    fn length(&self, name: &Name) -> Option<u64> {
+        let found = statat(&self.0, name.file(WAITS), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        u64::try_from(found.st_size).ok()
+    }
+
+    fn names(&self, kind: &str) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().ok().and_then(|name| name.strip_suffix(kind)?.strip_suffix('.'));
+            names.extend(name.map(|name| Name(name.into())));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Drops what is too much besides the newcomer, and what was never written whole.
+    fn make_room(&self, newcomer: &Name, now: Moment) -> io::Result<()> {
+        let length = |name: &Name| self.length(name).unwrap_or_default();
+        let (mut files, mut bytes) = (1, length(newcomer));
+        // Set back, the clock makes the newcomer the oldest by its name.
+        for name in self.names(WAITS)?.iter().rev().filter(|name| *name != newcomer) {
+            files += 1;
+            bytes += length(name);
+            if files > MOST_FILES || bytes > MOST_BYTES {
+                self.drop_unsent(name);
+            }
+        }
+        for name in self.names(UNFINISHED)? {
+            if name.ended().plus_secs(UNFINISHED_SECS) < now {
+                self.remove(&name.file(UNFINISHED));
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a file and removes it. That it is empty is how the run that waits for it knows it from one that was sent.
+    fn drop_unsent(&self, name: &Name) {
+        let name = name.file(WAITS);
+        // Another run may have sent it or dropped it, so that it is gone.
+        let _ = self.open_own(&name, OFlags::WRONLY).and_then(|file| file.set_len(0));
+        self.remove(&name);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     fn report(url: &str, body: &[u8]) -> Report {
         Report::new(url.into(), body.into())
+    }
+
+    fn path(spool: &Spool, name: &Name, kind: &str) -> PathBuf {
+        spool.0.join(name.file(kind))
     }
 
     fn bodies(spool: &Spool) -> Vec<usize> {
@@ -228,7 +266,7 @@ mod tests {
         let last = spool.read(&names[2]).unwrap();
         assert_eq!((last.url.as_str(), &last.body[..]), ("http://a/ping/u/0?rid=1", &b"\xff\n\n"[..]));
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(spool.0.clone()), mode(spool.path(&names[0], WAITS))), (0o700, 0o600));
+        assert_eq!((mode(spool.0.clone()), mode(path(&spool, &names[0], WAITS))), (0o700, 0o600));
         spool.remove(&names[0]);
         assert!(spool.read(&names[0]).is_none() && spool.read(&names[1]).is_some());
     }
@@ -240,14 +278,14 @@ mod tests {
         let name = |number: usize| Name::new(Moment::from_secs(number as i64 * UNFINISHED_SECS), Uuid::nil());
         let put = |number: usize, length: usize| spool.put(&report("http://a/u", &vec![b'x'; length]), name(number).ended(), Uuid::nil());
         put(0, 0).unwrap();
-        std::fs::write(spool.path(&name(0), UNFINISHED), b"half").unwrap();
+        std::fs::write(path(&spool, &name(0), UNFINISHED), b"half").unwrap();
         for number in 1..MOST_FILES {
-            std::fs::write(spool.path(&name(number), WAITS), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
+            std::fs::write(path(&spool, &name(number), WAITS), format!("http://a/u\n{}", "x".repeat(number))).unwrap();
         }
         put(MOST_FILES, MOST_FILES).unwrap();
         // The oldest is gone, and so is what was not written whole.
         assert_eq!(bodies(&spool), (1..=MOST_FILES).collect::<Vec<_>>());
-        assert!(spool.names(UNFINISHED).unwrap().is_empty());
+        assert!(spool.open().unwrap().names(UNFINISHED).unwrap().is_empty());
         for number in 1..6 {
             put(MOST_FILES + number, 10_000_000).unwrap();
         }
@@ -272,7 +310,7 @@ mod tests {
     fn what_could_not_be_kept_leaves_nothing_to_be_sent() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(&directory.path().join("spool"));
-        let unsynced = |_: &Path| Err(io::Error::from(io::ErrorKind::InvalidInput));
+        let unsynced = |_: &File| Err(io::Error::from(io::ErrorKind::InvalidInput));
         let refused = spool.put_and_sync(&report("http://a/u", b""), Moment::default(), Uuid::nil(), unsynced);
         assert!(refused.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) && spool.waiting().unwrap().is_empty());
     }
@@ -287,7 +325,7 @@ mod tests {
         drop(held);
         assert!(spool.lock().unwrap().is_some());
         // What nobody here has written is no ping.
-        std::fs::write(spool.path(&Name("0".into()), WAITS), b"file:///etc/passwd\n").unwrap();
+        std::fs::write(path(&spool, &Name("0".into()), WAITS), b"file:///etc/passwd\n").unwrap();
         assert!(spool.read(&Name("0".into())).is_none());
         std::fs::set_permissions(&spool.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let refused = spool.put(&report("http://a/u", b""), Moment::default(), Uuid::max()).err().unwrap();
@@ -305,20 +343,33 @@ mod tests {
         // An entry that is a link is neither sent nor emptied.
         link("0-a.ping");
         assert!(spool.read(&Name("0-a".into())).is_none());
-        spool.drop_unsent(&Name("0-a".into()));
+        spool.open().unwrap().drop_unsent(&Name("0-a".into()));
         assert_eq!((std::fs::read(&victim).unwrap().len(), spool.0.join("0-a.ping").exists()), (26, false));
         // Nor is a lock made where a link leads.
         std::fs::remove_file(&victim).unwrap();
         link("lock");
-        assert!(spool.lock().is_err() && !victim.exists());
+        let refused = spool.lock().unwrap_err().to_string();
+        assert!(refused.ends_with("spool/lock: it is a link; remove it") && !victim.exists(), "{refused}");
         std::fs::remove_file(spool.0.join("lock")).unwrap();
+        std::fs::create_dir(spool.0.join("lock")).unwrap();
+        assert!(spool.lock().is_err());
+        std::fs::remove_dir(spool.0.join("lock")).unwrap();
+        // What was opened stays the directory, whatever has its name later.
+        let (opened, elsewhere) = (spool.open().unwrap(), directory.path().join("elsewhere"));
+        std::fs::rename(&spool.0, &elsewhere).unwrap();
+        std::fs::create_dir(&spool.0).unwrap();
+        assert_eq!((opened.names(WAITS).unwrap().len(), spool.waiting().unwrap().len()), (1, 0));
+        opened.open_own("x", OFlags::WRONLY | OFlags::CREATE).unwrap();
+        assert!(elsewhere.join("x").exists() && !spool.0.join("x").exists());
+        std::fs::remove_dir(&spool.0).unwrap();
+        std::fs::rename(&elsewhere, &spool.0).unwrap();
         // The directory itself is no link.
         std::os::unix::fs::symlink(&spool.0, directory.path().join("link")).unwrap();
         let through = Spool::new(&directory.path().join("link/"));
         let refused = put(&through, 2).err().unwrap();
         assert!(refused.to_string().contains("it is a link") && through.lock().is_err(), "{refused}");
         // What belongs to somebody else: only root can lay it there.
-        let entry = spool.path(&spool.waiting().unwrap()[0], WAITS);
+        let entry = path(&spool, &spool.waiting().unwrap()[0], WAITS);
         if std::os::unix::fs::chown(&entry, Some(65534), None).is_err() {
             eprintln!("skipped: this takes root");
             return;

@@ -1,12 +1,13 @@
 //! Why the system refuses a path of the data directory, told so that one knows whose it is and what to do: mostly a command runs as
 //! another user than the service.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::process::geteuid;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{geteuid, getuid};
 
 /// The data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
@@ -29,11 +30,34 @@ pub fn refusal(path: &Path, error: &io::Error) -> String {
 /// The innermost part of the path that can be looked at is what refuses.
 fn denied(path: &Path, error: &io::Error) -> String {
     let shown = path.display();
+    if let Some(about) = denied_by_link(path) {
+        return format!("cannot use {shown}: {error}; {about}");
+    }
     let part = path.ancestors().find_map(|part| Some((part, std::fs::metadata(part).ok()?)));
     let Some((part, metadata)) = part else { return format!("cannot use {shown}: {error}") };
     let own = geteuid().as_raw();
     let about = advice(part, &metadata, own, |id| entry(id).map(|entry| entry.name));
     format!("cannot use {shown}: {error}; {} {about}", part.display())
+}
+
+/// Says that the path, or the directory that it is in, is a link which leads where this process may not go. `None`: there is no such link, or
+/// somebody else's leads there.
+fn denied_by_link(path: &Path) -> Option<String> {
+    let own = geteuid().as_raw();
+    let (link, target) = path.ancestors().take(2).find_map(|part| Some((part, std::fs::read_link(part).ok()?)))?;
+    let is_own = is_root_as_another() || link.symlink_metadata().is_ok_and(|found| found.uid() == own);
+    let owner = std::fs::metadata(link).ok().map(|found| found.uid());
+    if !is_own || owner.is_some_and(|owner| owner == own) {
+        return None;
+    }
+    let whose = owner.map_or_else(|| "cannot be reached".into(), |owner| format!("belongs to {}", user(owner)));
+    let (link, target, own) = (link.display(), target.display(), user(own));
+    Some(format!("{link} is a link to {target}, which {whose}, and this runs as {own}: have it lead to what {own} may use, or remove it"))
+}
+
+/// True if root runs this and has taken the ids of the owner of the directory.
+fn is_root_as_another() -> bool {
+    getuid().is_root() && !geteuid().is_root()
 }
 
 /// Says what is wrong with the owner or the mode of a part of a path, for a process of this user, and what to do.
@@ -46,6 +70,7 @@ fn advice(part: &Path, metadata: &Metadata, own: u32, name: impl Fn(u32) -> Opti
     }
     let whose = format!("belongs to {}, and this runs as {}", called(owner), called(own));
     match name(owner) {
+        Some(_) if owner == 0 && is_root_as_another() => format!("{whose}: run chown {} {shown}", called(own)),
         Some(_) if owner == 0 => format!("{whose}: run it with sudo"),
         Some(name) => format!("{whose}: run it with sudo -u {name}"),
         // A container has no list of the users outside of it.
@@ -58,20 +83,20 @@ pub fn is_own(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Refuses a directory in which others decide what is read and where files are made.
+/// Opens a directory in which this user alone decides what is read and where files are made.
 ///
 /// # Errors
 /// When it is a link, is not there, belongs to another user, or others can write to it; the message says what to do.
-pub fn expect_own_directory(path: &Path) -> io::Result<()> {
+pub fn open_own_directory(path: &Path) -> io::Result<File> {
     // With a slash at its end, a link would be looked through.
     let path: PathBuf = path.components().collect();
-    let found = path.symlink_metadata()?;
-    if found.is_symlink() {
-        return Err(io::Error::other("it is a link; give the directory that it leads to"));
-    }
-    if !found.is_dir() {
-        return Err(ErrorKind::NotADirectory.into());
-    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => io::Error::other("it is a link; give the directory that it leads to"),
+        _ => error.into(),
+    })?;
+    let directory = File::from(opened);
+    let found = directory.metadata()?;
     if !is_own(&found) {
         let reason =
             format!("it belongs to user {}, and this runs as user {}; give a directory of its own", found.uid(), geteuid().as_raw());
@@ -80,7 +105,15 @@ pub fn expect_own_directory(path: &Path) -> io::Result<()> {
     if found.mode() & 0o022 != 0 {
         return Err(io::Error::other("others can write to it; run chmod go-w on it"));
     }
-    Ok(())
+    Ok(directory)
+}
+
+/// Refuses a directory that [`open_own_directory`] does not open.
+///
+/// # Errors
+/// As those of [`open_own_directory`].
+pub fn expect_own_directory(path: &Path) -> io::Result<()> {
+    open_own_directory(path).map(drop)
 }
 
 /// A user in the system's list.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::process::{Done, Server, overdue, run, workplace};
@@ -77,6 +77,39 @@ fn links_in_the_directory_of_the_service_lead_root_nowhere() {
         assert!(!absent.exists(), "{name}: {}", done.err);
         assert!(owners(&data).iter().all(|(made, uid, gid)| made == name || (*uid, *gid == 0) == (SERVICE, false)), "{:?}", owners(&data));
     }
+}
+
+#[test]
+fn root_is_told_of_links_of_the_service_and_not_to_become_root() {
+    for (at, is_there, whose) in [
+        ("data/overdue.redb", true, "which belongs to root"),
+        ("data/overdue.redb", false, "which cannot be reached"),
+        ("link", true, "which belongs to root"),
+    ] {
+        let Some((directory, data)) = of_service() else { return };
+        let (private, link) = (directory.path().join("private"), directory.path().join(at));
+        fs::create_dir(&private).unwrap();
+        let target = if at == "link" { private.clone() } else { secret(&private) };
+        if at != "link" && is_there {
+            fs::set_permissions(&private, PermissionsExt::from_mode(0o755)).unwrap();
+        } else {
+            fs::set_permissions(&private, PermissionsExt::from_mode(0o700)).unwrap();
+        }
+        symlink(&target, &link).unwrap();
+        lchown(&link, Some(SERVICE), Some(SERVICE)).unwrap();
+        let data = if at == "link" { link.clone() } else { data };
+        for words in [&["project", "list"][..], &["verify"], &["compact"]] {
+            let done = command(&data, words);
+            let told = format!("{} is a link to {}, {whose}, and this runs as ", link.display(), target.display());
+            assert!(done.status != 0 && done.err.contains(&told) && !done.err.contains("sudo"), "{words:?}: {}", done.err);
+        }
+    }
+    // A file of root where the service has its own.
+    let Some((_directory, data)) = of_service() else { return };
+    fs::write(data.join("overdue.redb"), b"").unwrap();
+    fs::set_permissions(data.join("overdue.redb"), PermissionsExt::from_mode(0o600)).unwrap();
+    let done = command(&data, &["project", "list"]);
+    assert!(done.err.contains(": run chown ") && !done.err.contains("sudo"), "{}", done.err);
 }
 
 #[test]

@@ -5,8 +5,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::certificates::{Authority, Shown};
 use crate::process::{Server, admin, overdue, run as outcome, workplace};
 use crate::receiver::{Act, Receiver, Reply, Seen};
 
@@ -287,6 +290,46 @@ fn a_server_that_is_busy_is_asked_again() {
     let done = outcome(&mut overdue(&["ping", &told.url()]));
     assert_eq!((done.status, done.err.as_str()), (1, "overdue: the server was not told: the answer was 404\n"));
     assert_eq!(told.wait_for(1).len(), 1);
+}
+
+#[test]
+fn a_certificate_that_is_refused_is_not_tried_again() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (directory, _) = workplace();
+    let spool = directory.path().join("spool");
+    let shown = Authority::new().issue("localhost");
+    for (number, with_spool) in [false, true].into_iter().enumerate() {
+        let (port, connections) = runtime.block_on(refused_certificate(&shown));
+        let url = format!("https://localhost:{port}/ping/key/job");
+        let mut words = vec!["--deliver-within", "600"];
+        if with_spool {
+            words.extend(["--spool", spool.to_str().unwrap()]);
+        }
+        let begun = Instant::now();
+        let done = outcome(&mut overdue(&[&["ping", &url][..], &words].concat()));
+        let why = "the certificate of localhost is signed by nobody who is trusted";
+        assert!(done.err.contains(why), "{}", done.err);
+        assert_eq!((done.status, connections.load(Ordering::SeqCst)), (i32::from(!with_spool), 1), "{}", done.err);
+        // The job's own status counts, and its beginning and its end are each tried once more at most.
+        let done = outcome(&mut job(&url, &words, "exit 3"));
+        assert!(done.status == 3 && done.err.contains(why), "{}", done.err);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert_eq!(if with_spool { waiting(&spool) } else { 0 }, 2 * number);
+    }
+}
+
+/// A server whose certificate nobody knows, and how many connections it has had.
+async fn refused_certificate(shown: &Shown) -> (u16, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, connections) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let (counted, acceptor) = (Arc::clone(&connections), shown.acceptor.clone());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _ = acceptor.accept(stream).await;
+        }
+    });
+    (port, connections)
 }
 
 fn waiting(spool: &Path) -> usize {
