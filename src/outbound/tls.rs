@@ -31,25 +31,6 @@ impl CertificatePin {
         Self(fingerprint)
     }
 
-    /// Reads `sha256:` and 64 hexadecimal digits. Colons between them are passed over, as in what `openssl x509 -fingerprint` prints.
-    ///
-    /// # Errors
-    /// A sentence that says what is expected.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let wrong = "give sha256: and the 64 digits of `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`";
-        let digits: Vec<u8> = text.strip_prefix("sha256:").ok_or(wrong)?.bytes().filter(|byte| *byte != b':').collect();
-        let mut bytes = [0; 32];
-        if digits.len() != 64 {
-            return Err(wrong);
-        }
-        for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
-            let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-            let [high, low] = *digits else { return Err(wrong) };
-            *byte = value(high).ok_or(wrong)? << 4 | value(low).ok_or(wrong)?;
-        }
-        Ok(Self(bytes))
-    }
-
     fn is_of(&self, certificate: &CertificateDer<'_>) -> bool {
         <[u8; 32]>::from(Sha256::digest(certificate)) == self.0
     }
@@ -139,12 +120,21 @@ pub(super) fn told(host: &Host, error: &std::io::Error, with_pins: bool) -> Send
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 format!("the certificate of {host} is not valid yet")
             }
+            // Certificates of old appliances have their name in the subject alone.
+            CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
+                "the certificate of {host} has no subjectAltName, and the name in its subject does not count: give the server one that has it{or_pin}"
+            ),
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                format!("the certificate of {host} is made out for another name")
+                format!("the certificate of {host} is made out for another name: give a URL with that name{or_pin}")
             }
             CertificateError::ApplicationVerificationFailure => format!("the certificate of {host} is not the one that tls-pin names"),
             other if is_authority(other) => {
                 format!("the certificate of {host} signs itself and is not known: give it to --ca-file{or_pin}")
+            }
+            other if with_pins => {
+                format!(
+                    "the certificate of {host} is not valid: {other:?}; to take it all the same, give its fingerprint to the channel as tls-pin"
+                )
             }
             other => format!("the certificate of {host} is not valid: {other:?}"),
         },
@@ -282,22 +272,5 @@ impl ServerCertVerifier for Pinned {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pins_are_read_with_and_without_colons() {
-        let digits = "00112233445566778899aAbBcCdDeEfF00112233445566778899aabbccddeeff";
-        let plain = CertificatePin::parse(&format!("sha256:{digits}")).unwrap();
-        assert_eq!(plain.0[..4], [0, 0x11, 0x22, 0x33]);
-        let pairs: Vec<_> = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap()).collect();
-        assert_eq!(CertificatePin::parse(&format!("sha256:{}", pairs.join(":"))), Ok(plain));
-        for wrong in ["", "sha256:", digits, &format!("sha256:{}", &digits[1..]), &format!("sha256:g{}", &digits[1..]), "sha1:00"] {
-            assert!(CertificatePin::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

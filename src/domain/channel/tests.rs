@@ -260,8 +260,20 @@ fn every_form_says_what_it_takes() {
         (Form::Zone, &["Europe/Riga", "UTC"], &["", "Riga", "europe/riga"], "key is not a time zone"),
         (
             Form::Pin,
-            &["sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F"],
-            &["", "sha256:00", "sha256:0001z2030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"],
+            &[
+                "sha256:000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F",
+                "sha256:00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F",
+                "sha256 Fingerprint=00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F",
+                "00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F",
+            ],
+            &[
+                "",
+                "sha256:00",
+                "sha1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+                "sha256:0001z2030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+                "sha256:00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1",
+                "sha256:0:001:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:10:11:12:13:14:15:16:17:18:19:1A:1B:1C:1D:1E:1F",
+            ],
             "key is not the SHA-256 of a certificate",
         ),
         (Form::Flag, &["on", "off"], &["", "yes", "ON"], "key is none of on, off"),
@@ -334,7 +346,7 @@ fn a_channel_from_before_more_was_asked_stays() {
     let masked: Vec<_> = old.masked().collect();
     assert_eq!(old.replaced(masked.iter().map(|(key, value)| (*key, &**value))).as_ref(), Ok(&old));
     assert!(old.replaced([("to", "+37120000001")]).is_err());
-    let whole = [("to", "+37120000001"), ("account", "AC1"), ("token", "t"), ("from", "+12025550100")];
+    let whole = [("to", "+37120000001"), ("account", "AC0123456789abcdef0123456789abcdef"), ("token", "t"), ("from", "+12025550100")];
     assert_eq!(old.replaced(whole).unwrap().lacks(), None);
     let error = old.replaced(whole.into_iter().take(3)).unwrap_err();
     assert!(error.to_string().contains("there is nothing to send from; give from=TEXT or service=TEXT"), "{error}");

@@ -105,18 +105,25 @@ pub(super) fn zone(text: &str) -> Result<(), String> {
     Timezone::parse(text).map(drop).map_err(|error| format!("is {error}"))
 }
 
-/// The bytes of a SHA-256.
+/// The bytes of a SHA-256: 64 hexadecimal digits, also with the colons and the words with which `openssl x509 -fingerprint -sha256` prints
+/// them.
 pub(super) fn pin(text: &str) -> Result<[u8; 32], &'static str> {
-    let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64 && digits.is_ascii());
+    let prefix =
+        |prefix: &str| text.split_at_checked(prefix.len()).filter(|(own, _)| own.eq_ignore_ascii_case(prefix)).map(|(_, rest)| rest);
+    let digits = ["sha256:", "sha256 fingerprint="].into_iter().find_map(prefix).unwrap_or(text);
+    let is_in_pairs = digits.split(':').count() == 32 && digits.split(':').all(|pair| pair.len() == 2);
+    let digits = if is_in_pairs { digits.replace(':', "") } else { digits.to_owned() };
     let mut pin = [0; 32];
-    let read = |digits: &str| {
+    let read = |digits: String| {
         for (byte, pair) in pin.iter_mut().zip(digits.as_bytes().as_chunks::<2>().0) {
             let digit = |byte: u8| char::from(byte).to_digit(16);
             *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
         }
         Some(pin)
     };
-    digits.and_then(read).ok_or("is not the SHA-256 of a certificate; give sha256: and its 64 hexadecimal digits")
+    Some(digits).filter(|digits| digits.len() == 64 && digits.is_ascii()).and_then(read).ok_or(
+        "is not the SHA-256 of a certificate; give sha256: and the 64 digits of `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`",
+    )
 }
 
 /// At least one character and at most so many bytes, on one line.

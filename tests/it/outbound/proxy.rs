@@ -55,7 +55,7 @@ async fn https_goes_through_a_tunnel() {
     let receiver = Receiver::start_tls([Act::status(200)], shown.acceptor.clone()).await;
     let request = || {
         let mut request = post("https://h.test/secret", "x");
-        request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+        request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
         request
     };
     let (address, seen) = proxy(receiver.address, false).await;

@@ -25,7 +25,16 @@ async fn an_authority_of_ones_own_is_trusted_for_the_names_it_signed() {
         words(&error)
     };
     let other = show(&authority.issue("example.org")).await;
-    assert_eq!(refused(&other, "localhost").await, "the certificate of localhost is made out for another name");
+    assert_eq!(
+        refused(&other, "localhost").await,
+        "the certificate of localhost is made out for another name: give a URL with that name, or its fingerprint to the channel as tls-pin"
+    );
+    let unnamed = show(&authority.issue_without_names("localhost")).await;
+    assert_eq!(
+        refused(&unnamed, "localhost").await,
+        "the certificate of localhost has no subjectAltName, and the name in its subject does not count: give the server one that has it, \
+         or its fingerprint to the channel as tls-pin"
+    );
     let expired = show(&authority.issue_expired("localhost")).await;
     assert_eq!(refused(&expired, "localhost").await, "the certificate of localhost has expired");
     let stranger = show(&Authority::new().issue("localhost")).await;
@@ -39,13 +48,13 @@ async fn a_pinned_certificate_is_trusted_whatever_is_wrong_with_it_and_no_other(
     let shown = Authority::new().issue_expired("example.org");
     let receiver = show(&shown).await;
     let outbound = outbound(config());
-    let with = async |pin: &str| {
+    let with = async |shown: &Shown| {
         let mut request = post(&receiver.url("/"), "x");
-        request.pin = Some(CertificatePin::parse(pin).unwrap());
+        request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
         outbound.http(request, Trust::Operator).await
     };
-    assert_eq!(with(&shown.pin).await.unwrap().status, 200);
-    let error = with(&Authority::new().issue("127.0.0.1").pin).await.unwrap_err();
+    assert_eq!(with(&shown).await.unwrap().status, 200);
+    let error = with(&Authority::new().issue("127.0.0.1")).await.unwrap_err();
     assert_eq!((error.stage, words(&error).as_str()), (Stage::Tls, "the certificate of 127.0.0.1 is not the one that tls-pin names"));
     // The connection that is kept was trusted for its pin alone.
     assert_eq!(send(&outbound, &receiver.url("/")).await.unwrap_err().stage, Stage::Tls);
@@ -64,13 +73,13 @@ async fn a_certificate_that_signs_itself_is_taken_if_it_is_named_or_pinned() {
     let error = send(&outbound(OutboundConfig { with_pins: false, ..config() }), &url).await.unwrap_err();
     assert_eq!(words(&error), cure);
     let mut request = post(&url, "x");
-    request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+    request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
     assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 200);
     let with_file = outbound(OutboundConfig { ca_file: Some(itself.file(&directory)), ..config() });
     assert_eq!(send(&with_file, &url).await.unwrap().status, 200);
     // It is good for its own names alone.
     let error = send(&with_file, &receiver.url("/")).await.unwrap_err();
-    assert_eq!(words(&error), "the certificate of 127.0.0.1 is made out for another name");
+    assert!(words(&error).starts_with("the certificate of 127.0.0.1 is made out for another name: give a URL with that name"), "{error}");
 }
 
 #[tokio::test]
@@ -101,7 +110,7 @@ async fn https_is_not_left_for_http() {
     let plain = Receiver::start([Act::status(200)]).await;
     let receiver = Receiver::start_tls([Act::redirect(302, &plain.url("/"))], shown.acceptor.clone()).await;
     let mut request = post(&receiver.url("/"), "x");
-    request.pin = Some(CertificatePin::parse(&shown.pin).unwrap());
+    request.pin = Some(CertificatePin::from_bytes(shown.fingerprint));
     assert_eq!(outbound(config()).http(request, Trust::Operator).await.unwrap().status, 302);
     assert!(plain.seen().is_empty());
 }

@@ -30,8 +30,8 @@ pub struct Authority {
 /// A certificate that a server shows.
 pub struct Shown {
     pub acceptor: TlsAcceptor,
-    /// What `tls-pin` says of it.
-    pub pin: String,
+    /// Its SHA-256.
+    pub fingerprint: [u8; 32],
 }
 
 impl Authority {
@@ -82,6 +82,13 @@ impl Authority {
         config.with_root_certificates(roots).with_no_client_auth()
     }
 
+    /// One as old appliances have it: its name stands in its subject alone.
+    pub fn issue_without_names(&self, common_name: &str) -> Shown {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        self.sign(&params)
+    }
+
     /// A certificate for a name or an address.
     pub fn issue(&self, name: &str) -> Shown {
         self.sign(&CertificateParams::new(vec![name.to_owned()]).unwrap())
@@ -103,12 +110,12 @@ impl Authority {
 
 impl Shown {
     fn of(certificate: &CertificateDer<'static>, key: &KeyPair) -> Self {
-        let pin = Sha256::digest(certificate).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let fingerprint: [u8; 32] = Sha256::digest(certificate).into();
         let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate.clone()], private))
             .unwrap();
-        Self { acceptor: TlsAcceptor::from(Arc::new(config)), pin: format!("sha256:{pin}") }
+        Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint }
     }
 }
