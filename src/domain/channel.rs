@@ -4,9 +4,9 @@ mod common;
 mod field;
 mod kinds;
 mod members;
-mod quotes;
 mod settings;
 mod shape;
+mod shell_text;
 mod transport;
 mod value;
 

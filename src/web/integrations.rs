@@ -49,6 +49,8 @@ struct Row {
     state: &'static str,
     since: Option<When>,
     reason: String,
+    /// What of its settings is probably not what was meant.
+    warnings: Vec<String>,
     waiting: String,
     is_disabled: bool,
     is_group: bool,
@@ -132,6 +134,7 @@ fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, deliver
         state,
         since,
         reason,
+        warnings: channel.settings.warnings(),
         waiting: if waiting == 0 { String::new() } else { format!("{waiting} waiting to be sent") },
         is_disabled: channel.health.disabled.is_some() || !channel.health.unsubscribed.is_empty(),
         is_group: !channel.settings.takes(crate::domain::alert::Event::Test),

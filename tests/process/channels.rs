@@ -152,6 +152,14 @@ fn a_variable_between_single_quotes_is_warned_of() {
     assert_eq!((set.status, set.err), (0, format!("overdue: {}", warning("up-command"))));
     let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=echo \"$NAME\""]);
     assert_eq!((set.status, set.err), (0, String::new()));
+    // A value that would be run as code.
+    for command in ["eval echo $NAME", "sh -c \"echo '$NAME'\""] {
+        let set = tried(&data, &["channel", "set", "sh", "--set", &format!("up-command={command}")]);
+        let told = "overdue: up-command: the value of $NAME becomes a part of a text that is run as code, and others choose that value";
+        assert!(set.status == 0 && set.err.starts_with(told), "{command}: {}", set.err);
+    }
+    let set = tried(&data, &["channel", "set", "sh", "--set", "up-command=sh -c 'echo \"$NAME\"'"]);
+    assert_eq!((set.status, set.err), (0, String::new()), "a shell within expands what stands between single quotes");
     let file = directory.path().join("a.toml");
     std::fs::write(&file, "version = 1\n\n[project.a.channel.sh]\nkind = \"shell\"\ndown-command = \"echo '$NAME'\"\n").unwrap();
     let applied = tried(&data, &["apply", file.to_str().unwrap()]);

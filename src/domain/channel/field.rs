@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::settings::ChannelSettings;
-use super::value;
+use super::{shape, value};
 
 /// A setting that a kind of channel has.
 pub struct Field {
@@ -17,6 +17,8 @@ pub struct Field {
     pub help: &'static str,
     /// What a new value has to look like beyond its form; the error says what is wrong and what to do.
     shape: fn(&str) -> Result<(), &'static str>,
+    /// The domain of the one service whose values have that shape; channels whose `api` is elsewhere take any.
+    shape_of: Option<&'static str>,
 }
 
 /// What values a field takes.
@@ -84,12 +86,17 @@ pub enum Need {
 
 impl Field {
     pub(super) const fn new(key: &'static str, form: Form, need: Need, help: &'static str) -> Self {
-        Self { key, form, need, help, shape: |_| Ok(()) }
+        Self { key, form, need, help, shape: |_| Ok(()), shape_of: None }
     }
 
     /// The same field for new values of this shape alone. Stored values stay.
     pub(super) const fn shaped(self, shape: fn(&str) -> Result<(), &'static str>) -> Self {
         Self { shape, ..self }
+    }
+
+    /// The same as [`shaped`](Self::shaped), where the channel's `api` is of this domain.
+    pub(super) const fn shaped_at(self, domain: &'static str, shape: fn(&str) -> Result<(), &'static str>) -> Self {
+        Self { shape, shape_of: Some(domain), ..self }
     }
 
     /// One that must be given.
@@ -165,7 +172,11 @@ impl Field {
     }
 
     /// Refuses a new value that its service cannot have given; the error is as that of [`check`](Self::check).
-    pub(super) fn check_shape(&self, key: &str, value: &str) -> Result<(), String> {
+    /// `api`: the server that the channel uses, where it can be chosen.
+    pub(super) fn check_shape(&self, key: &str, value: &str, api: Option<&str>) -> Result<(), String> {
+        if self.shape_of.is_some_and(|domain| api.is_some_and(|api| !shape::is_of(api, domain))) {
+            return Ok(());
+        }
         (self.shape)(value).map_err(|problem| format!("{key} {problem}"))
     }
 

@@ -1,6 +1,11 @@
 //! What values look like that a service has given: checked when somebody gives a value, not when a stored one is read. An error continues
 //! a sentence that begins with the key.
 
+use super::value;
+
+/// The domain of Twilio's own servers. Other servers with the same API number accounts as they like.
+pub(super) const TWILIO: &str = "twilio.com";
+
 /// Returns the host of a URL in lower case, and what follows it.
 fn host_and_path(url: &str) -> Option<(String, &str)> {
     let (_, rest) = url.split_once("://")?;
@@ -59,6 +64,66 @@ pub(super) fn ntfy_topic(text: &str) -> Result<(), &'static str> {
     if is_topic { Ok(()) } else { Err("is not a topic of ntfy; give letters, digits, hyphens and underscores, without blanks") }
 }
 
+/// The token of an application of Pushover, and the key of a user or a group.
+pub(super) fn pushover_key(text: &str) -> Result<(), &'static str> {
+    let is_key = text.len() == 30 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_key { Ok(()) } else { Err("is not one of Pushover, which has 30 letters and digits; copy it from https://pushover.net") }
+}
+
+/// A webhook of Slack. Other hosts may take the same messages.
+pub(super) fn slack_url(text: &str) -> Result<(), &'static str> {
+    let is_slack = ["slack.com", "slack-gov.com"].into_iter().any(|domain| is_of(text, domain));
+    let is_webhook = || {
+        host_and_path(text).is_some_and(|(host, path)| {
+            let parts: Vec<_> = path.strip_prefix("/services/").unwrap_or_default().split('/').collect();
+            host.starts_with("hooks.") && parts.len() == 3 && parts.iter().all(|part| !part.is_empty())
+        })
+    };
+    if !is_slack || is_webhook() {
+        return Ok(());
+    }
+    Err("is not the URL of an incoming webhook; copy one like https://hooks.slack.com/services/T0/B0/abc from Incoming webhooks")
+}
+
+/// The id of a list of Trello.
+pub(super) fn trello_list(text: &str) -> Result<(), &'static str> {
+    if is_hex(text, 24) {
+        Ok(())
+    } else {
+        Err("is not the id of a list, which has 24 hexadecimal digits; it is in the board's page with .json at the end of its URL")
+    }
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_sid(text: &str, kind: &str) -> bool {
+    text.strip_prefix(kind).is_some_and(|digits| is_hex(digits, 32))
+}
+
+/// An account of Twilio.
+pub(super) fn twilio_account(text: &str) -> Result<(), &'static str> {
+    if is_sid(text, "AC") { Ok(()) } else { Err("is not the SID of an account of Twilio; give AC and 32 hexadecimal digits") }
+}
+
+/// A messaging service of Twilio.
+pub(super) fn twilio_service(text: &str) -> Result<(), &'static str> {
+    if is_sid(text, "MG") { Ok(()) } else { Err("is not the SID of a messaging service of Twilio; give MG and 32 hexadecimal digits") }
+}
+
+/// A template of Twilio.
+pub(super) fn twilio_content(text: &str) -> Result<(), &'static str> {
+    if is_sid(text, "HX") { Ok(()) } else { Err("is not the SID of a template of Twilio; give HX and 32 hexadecimal digits") }
+}
+
+/// What a text message of Twilio may come from: a number, a short code, or a name.
+pub(super) fn twilio_sender(text: &str) -> Result<(), &'static str> {
+    // Short codes are shorter than any other number.
+    let is_long = text.starts_with('+') || is_number(text) && text.len() > 8;
+    if is_long { value::phone(text) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +147,31 @@ mod tests {
                 ],
                 &["https://discord.com/channels/1/2", "https://discord.com", "https://canary.discord.com:443/api/v10/users/1"],
             ),
+            (
+                slack_url,
+                &[
+                    "https://hooks.slack.com/services/T0/B0/abc",
+                    "https://hooks.slack-gov.com/services/T0/B0/abc",
+                    "https://chat.example.org/x",
+                ],
+                &[
+                    "https://hooks.slack.com/services/T0/B0",
+                    "https://hooks.slack.com/services/T0/B0/",
+                    "https://hooks.slack.com/workflows/T0/A0/1/abc",
+                    "https://acme.slack.com/archives/C0",
+                    "https://slack.com/services/T0/B0/abc",
+                ],
+            ),
+            (
+                pushover_key,
+                &["azGDORePK8gMaC0QOYAMyEEuzJnyUi"],
+                &["azGDORePK8gMaC0QOYAMyEEuzJnyU", "azGDORePK8gMaC0QOYAMyEEuzJny-i", "abc", ""],
+            ),
+            (trello_list, &["0123456789abcdef01234567"], &["0123456789abcdef0123456", "0123456789abcdef0123456g", "Backlog"]),
+            (twilio_account, &["AC0123456789abcdef0123456789abcdef"], &["AC0123", "MG0123456789abcdef0123456789abcdef", "ac"]),
+            (twilio_service, &["MG0123456789abcdef0123456789abcdef"], &["MG1", "+12025550100"]),
+            (twilio_content, &["HX0123456789abcdef0123456789abcdef"], &["HX01", "backup is down"]),
+            (twilio_sender, &["+12025550100", "12345", "overdue"], &["12025550100", "+1-202-555-0100", "+0123456789"]),
             (ntfy_topic, &["backups-x7Qm2", "a_B"], &["my topic", "a.b", "žluť", ""]),
         ] {
             taken.iter().for_each(|text| assert_eq!(shape(text), Ok(()), "{text}"));

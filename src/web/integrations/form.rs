@@ -28,6 +28,8 @@ struct FormPage {
     name: String,
     own: Vec<Entry>,
     common: Vec<Entry>,
+    /// What of the stored settings is probably not what was meant.
+    warnings: Vec<String>,
     /// What is wrong with what was sent.
     wrong: Option<Wrong>,
     /// The source of files that owns it.
@@ -100,6 +102,7 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         name,
         own,
         common,
+        warnings: channel.map(|channel| channel.settings.warnings()).unwrap_or_default(),
         wrong,
         declared_in: channel.and_then(|channel| visit.declared_in(channel.id.0)),
         is_locked: stored.is_some_and(|stored| stored.allowed_by(Maker::Api).is_err()),

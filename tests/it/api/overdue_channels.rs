@@ -57,6 +57,21 @@ impl Server {
 }
 
 #[tokio::test]
+async fn what_is_probably_not_meant_is_said_and_done() {
+    let server = Server::start().await;
+    let settings = json!({ "url": "https://contoso.webhook.office.com/webhookb2/a" });
+    let answer = server.own("POST", "/channels", &json!({ "kind": "msteamsw", "name": "teams", "settings": settings }).to_string()).await;
+    let made = answer.json();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let warning = "url is that of an old connector of Office 365, which Microsoft switches off; make a workflow and give its URL";
+    assert_eq!(made["warnings"], json!([warning]));
+    let address = format!("/channels/{}", text(&made, "id"));
+    let changed = server.own("PUT", &address, r#"{"settings": {"url": "https://example.org/workflows/abc"}}"#).await.json();
+    assert_eq!(changed["warnings"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_channel_is_made_shown_changed_and_removed() {
     let server = Server::start().await;
     let settings = json!({ "url": "https://ntfy.example", "topic": "a", "token": "tk_1" });
@@ -66,7 +81,7 @@ async fn a_channel_is_made_shown_changed_and_removed() {
     let mut shown = json!({
         "id": id, "name": "Žofie", "kind": "ntfy",
         "settings": { "priority": "3", "priority-up": "3", "token": "***", "topic": "a", "url": "https://ntfy.example" },
-        "unsubscribed": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
+        "warnings": [], "unsubscribed": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
     });
     assert_eq!((answer.status, &made), (201, &shown));
     let address = format!("/channels/{id}");

@@ -103,6 +103,21 @@ async fn checks_are_assigned_and_the_channel_removed() {
 }
 
 #[tokio::test]
+async fn what_is_probably_not_meant_is_noted_on_the_pages() {
+    let server = Server::start().await;
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let url = "https://contoso.webhook.office.com/webhookb2/a";
+    let made = post(&server, &format!("{list}add/msteamsw/"), &[("name", "teams"), ("url", url), ("checks", "all")]).await;
+    assert_eq!(made.status, 303, "{made:?}");
+    let id = channels(&server).await[0]["id"].as_str().unwrap().to_owned();
+    for page in [list, format!("/integrations/{id}/edit/")] {
+        let page = browse(&server, "GET", &page, &[]).await;
+        assert!(words(page.text()).contains("Note: url is that of an old connector of Office 365"), "{page:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn pages_of_what_a_file_declares_say_so() {
     let server = Server::start().await;
     let here = || server.handle.with_state(|state| state.project(server.main.id).unwrap().clone());

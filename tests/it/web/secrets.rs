@@ -54,7 +54,7 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     let made = [
         ("webhook", webhook, "https://hooks.example.com:8443", "https://hooks.example.com:8443"),
         ("webhook", up, "https://up.example.com", "https://up.example.com"),
-        ("slack", json!({ "url": "https://hooks.slack.com/services/SECRET-TOKEN" }), "https://hooks.slack.com", "https://hooks.slack.com"),
+        ("slack", json!({ "url": "https://hooks.slack.com/services/T0/B0/SECRET-TOKEN" }), "https://hooks.slack.com", "https://hooks.slack.com"),
         ("ntfy", json!({ "topic": "SECRET-topic" }), "https://ntfy.sh", "https://ntfy.sh"),
         ("email", json!({ "to": "ann@example.org" }), "ann@example.org", "ann@example.org"),
     ];
@@ -89,7 +89,7 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     assert_eq!(server.own("PUT", &path, &json!({ "name": "same", "settings": settings }).to_string()).await.status, 200);
     let kept = server.handle.with_state(|state| {
         state.project(server.main.id).unwrap().channels.values().any(|channel| {
-            channel.name.as_str() == "same" && channel.settings.get("url") == Some("https://hooks.slack.com/services/SECRET-TOKEN")
+            channel.name.as_str() == "same" && channel.settings.get("url") == Some("https://hooks.slack.com/services/T0/B0/SECRET-TOKEN")
         })
     });
     assert!(kept);

@@ -1,15 +1,15 @@
 //! Channels that notify by Pushover.
 
 use crate::domain::alert::Event;
-use crate::domain::channel::{ChannelKind, Field, Form};
+use crate::domain::channel::{ChannelKind, Field, Form, shape};
 
 pub(in crate::domain::channel) static PO: ChannelKind = ChannelKind {
     name: "po",
     title: "Pushover",
     aliases: &["pushover"],
     fields: &[
-        Field::required("token", Form::Secret(100), "token of the application"),
-        Field::required("user", Form::Secret(100), "user or group key"),
+        Field::required("token", Form::Secret(100), "token of the application").shaped(shape::pushover_key),
+        Field::required("user", Form::Secret(100), "user or group key").shaped(shape::pushover_key),
         Field::preset("priority", Form::Number(-3, 2), "0", "-2 to 2 for down; -3: do not send"),
         Field::preset("priority-up", Form::Number(-3, 2), "0", "the same for up"),
         Field::optional("device", Form::Line(200), "device, or several between commas; all if left out"),

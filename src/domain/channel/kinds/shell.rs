@@ -1,7 +1,7 @@
 //! Channels that run a command on the server.
 
 use crate::domain::alert::Event;
-use crate::domain::channel::quotes::in_single_quotes;
+use crate::domain::channel::shell_text::look_through;
 use crate::domain::channel::{ChannelKind, ChannelSettings, Class, Field, Form};
 
 pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
@@ -26,11 +26,20 @@ pub(in crate::domain::channel) static SHELL: ChannelKind = ChannelKind {
     ..ChannelKind::BASE
 };
 
-/// Variables that a command would not expand.
+/// Variables that a command would not expand, and those whose values it would run.
 fn warnings(settings: &ChannelSettings) -> Vec<String> {
-    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, settings.get(key)?)));
-    let warning = |(key, name): (&str, &str)| {
-        format!("{key}: ${name} stands between single quotes, where the shell leaves it as it is; write \"${name}\" in double quotes")
-    };
-    commands.flat_map(|(key, command)| in_single_quotes(command).into_iter().map(move |name| (key, name))).map(warning).collect()
+    let commands = ["down-command", "up-command"].into_iter().filter_map(|key| Some((key, look_through(settings.get(key)?))));
+    let warnings = commands.flat_map(|(key, found)| {
+        let unexpanded = found.unexpanded.into_iter().map(move |name| {
+            format!("{key}: ${name} stands between single quotes, where the shell leaves it as it is; write \"${name}\" in double quotes")
+        });
+        let run = found.run.into_iter().map(move |name| {
+            format!(
+                "{key}: the value of ${name} becomes a part of a text that is run as code, and others choose that value; hand it over as \
+                 data, as in sh -c 'logger \"${name}\"' with single quotes, or on standard input"
+            )
+        });
+        unexpanded.chain(run)
+    });
+    warnings.collect()
 }

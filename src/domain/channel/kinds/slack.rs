@@ -1,12 +1,12 @@
 //! Channels that post to an incoming webhook of Slack.
 
-use crate::domain::channel::{ChannelKind, Field, Form};
+use crate::domain::channel::{ChannelKind, Field, Form, shape};
 
 pub(in crate::domain::channel) static SLACK: ChannelKind = ChannelKind {
     name: "slack",
     title: "Slack",
     fields: &[
-        Field::required("url", Form::SecretUrl, "webhook URL"),
+        Field::required("url", Form::SecretUrl, "webhook URL").shaped(shape::slack_url),
         Field::optional("username", Form::Line(80), "name that messages come from, where the workspace allows it"),
     ],
     guide: "At https://api.slack.com/apps: Create new app, Incoming webhooks, Activate, Add new webhook to workspace; choose the channel \

@@ -11,7 +11,7 @@ impl ChannelSettings {
         let is_new = |key: &str, value: &str| stored.and_then(|stored| stored.value(key)) != Some(value);
         for (key, value) in self.pairs().filter(|(key, value)| is_new(key, value)) {
             if let Some((field, false)) = self.kind.field(key) {
-                field.check_shape(key, value).map_err(|problem| SettingsError { kind: self.kind, problem })?;
+                field.check_shape(key, value, self.value("api")).map_err(|problem| SettingsError { kind: self.kind, problem })?;
             }
         }
         Ok(())

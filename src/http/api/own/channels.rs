@@ -177,6 +177,7 @@ fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &
         }
         settings.end();
     });
+    object.with("warnings", |out| write_array(out, &channel.settings.warnings(), |warning, out| write_text(out, warning)));
     object.with("unsubscribed", |out| write_array(out, &channel.health.unsubscribed, |recipient, out| write_text(out, recipient)));
     object.text("status", status.name()).with("last_error", |out| match status.reason().1 {
         Some(error) => write_text(out, error),
