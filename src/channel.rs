@@ -8,6 +8,7 @@ pub mod alert;
 pub mod answer;
 pub mod kinds;
 pub mod outgoing;
+mod redaction;
 pub mod render;
 mod template;
 pub mod words;
@@ -57,7 +58,7 @@ pub fn judge(settings: &ChannelSettings, alert: &Alert, attempt: &Attempt, step:
             .unwrap_or_else(|| response.usual(now)),
         (_, answer) => answer.usual(attempt, now),
     };
-    answer.judged(verdict, settings)
+    answer.judged(verdict, settings, step)
 }
 
 /// What keeps alerts alive that end by themselves unless they are sent again: one step for all checks of a channel that are down, at most

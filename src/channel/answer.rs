@@ -7,19 +7,12 @@ use serde_json::Value;
 
 use crate::channel::alert::Attempt;
 use crate::channel::outgoing::Step;
-use crate::channel::render::clean::one_line;
-use crate::channel::render::{Limit, Unit, cut};
-use crate::domain::channel::{ChannelSettings, MASK};
+use crate::channel::redaction::excerpt;
+use crate::domain::channel::ChannelSettings;
 use crate::domain::moment::{MICROS, Moment};
 
-/// Characters of an answer, or of anything else that others wrote, that an error repeats.
-const EXCERPT: Limit = Limit(200, Unit::Chars);
 /// The longest pause that an answer can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
-/// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
-const SHORTEST_SECRET: usize = 4;
-/// Segments of paths and values of queries shorter than this are ordinary words.
-const SHORTEST_PIECE: usize = 10;
 
 /// How often a service has to say that a channel is of no use, and a mail server has to refuse a recipient.
 const TRIES: u16 = 3;
@@ -155,7 +148,7 @@ impl Answer {
     }
 
     /// The verdict with the sentence about it.
-    pub(super) fn judged(&self, verdict: Verdict, settings: &ChannelSettings) -> Judged {
+    pub(super) fn judged(&self, verdict: Verdict, settings: &ChannelSettings, step: &Step) -> Judged {
         let (status, what, said) = match self {
             Self::Http(response) => (response.status, format!("the answer was {}", response.status), response.text()),
             Self::Mail { code, text, .. } => (*code, format!("the mail server said {code}"), text.clone()),
@@ -177,7 +170,7 @@ impl Answer {
             (_, "") => what,
             (_, said) => format!("{what}: {said}"),
         };
-        Judged { verdict, error: excerpt(&error, settings), status }
+        Judged { verdict, error: excerpt(&error, settings, step), status }
     }
 }
 
@@ -258,28 +251,4 @@ pub(super) fn pause(seconds: f64) -> Option<Duration> {
 pub(super) fn until(at: i64, now: Moment) -> Option<Duration> {
     let seconds = u64::try_from(at.saturating_sub(now.secs())).ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
-}
-
-/// A text of others on one line of at most 200 characters, without the channel's secrets and without what follows the host in its URLs:
-/// for some receivers that is all it takes to send, and an answer that repeats it is shown to people who may only read.
-fn excerpt(text: &str, settings: &ChannelSettings) -> String {
-    let mut text = one_line(text);
-    let path_of =
-        |url: &str| url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= SHORTEST_SECRET).map(str::to_owned);
-    let urls = settings.urls().filter(|url| path_of(url).is_some());
-    for secret in settings.secrets().chain(urls) {
-        // Of a URL what follows the host; of a header what follows the scheme.
-        let path = path_of(secret);
-        let path = path.as_deref();
-        // With placeholders filled in, only the pieces between them are known.
-        let pieces = path.into_iter().flat_map(|path| path.split(['/', '?', '&', '=', '#']));
-        let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
-        let whole = [Some(secret), path, secret.split(' ').next_back()].into_iter().flatten();
-        // The name of the host is no secret, also where the path repeats it: it is what an error is about.
-        let host = secret.split('/').nth(2).unwrap_or_default();
-        for secret in whole.filter(|secret| secret.len() >= SHORTEST_SECRET).chain(pieces).filter(|secret| !host.contains(secret)) {
-            text = text.replace(secret, MASK);
-        }
-    }
-    cut(&text, EXCERPT)
 }

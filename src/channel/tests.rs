@@ -3,6 +3,7 @@
 mod answers;
 mod kinds;
 mod limits;
+mod redaction;
 mod render;
 mod sample;
 mod template;

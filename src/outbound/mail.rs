@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use mail_send::{Credentials, SmtpClient};
 use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_START_TLS, EhloResponse, Response};
 use tokio::net::TcpStream;
@@ -17,6 +19,7 @@ use super::error::{SendError, Stage};
 use super::guard::Trust;
 use super::http::LONGEST_WAIT;
 use crate::clock::Clock;
+use crate::domain::channel::MASK;
 pub use message::OutgoingMail;
 pub use server::{MailFrom, MailServer, Relay};
 
@@ -27,6 +30,8 @@ mod server;
 const KEPT: Duration = Duration::from_secs(10);
 /// Messages that are sent over one connection.
 const MOST_MESSAGES: u32 = 100;
+/// Shorter passwords are not looked for in replies: they would hide ordinary words.
+const SHORTEST_PASSWORD: usize = 4;
 /// Characters of a reply that are kept.
 const MOST_REPLY: usize = 200;
 
@@ -240,10 +245,12 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
     if let Some(user) = &server.user {
         let password = relay.password().map_err(|error| SendError::new(Stage::Setup, error))?.unwrap_or_default();
         offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
-        let credentials = Credentials::Plain { username: user.clone(), secret: password };
+        let credentials = Credentials::Plain { username: user.clone(), secret: password.clone() };
         let login = client.authenticate(&credentials, &offers).await.map(drop);
         login.map_err(|error| match error {
-            mail_send::Error::AuthenticationFailed(reply) | mail_send::Error::UnexpectedReply(reply) => refused(MailStep::Login, &reply),
+            mail_send::Error::AuthenticationFailed(reply) | mail_send::Error::UnexpectedReply(reply) => {
+                refused(MailStep::Login, &without_password(&reply, &password))
+            }
             mail_send::Error::UnsupportedAuthMechanism => {
                 SendError::new(Stage::Exchange, format!("the mail server {} offers neither AUTH PLAIN nor LOGIN", server.place.host)).into()
             }
@@ -251,6 +258,19 @@ async fn connect(dialler: &Dialler, relay: &Relay, within: Duration) -> Result<S
         })?;
     }
     Ok(Session { client, takes_8_bits: offers.capabilities & EXT_8BIT_MIME != 0, messages: 0, last: Duration::ZERO })
+}
+
+/// Returns a reply without the password that it may repeat, as it is or as it was sent (RFC 4616, and LOGIN).
+fn without_password(reply: &Response<String>, password: &str) -> Response<String> {
+    if password.len() < SHORTEST_PASSWORD {
+        return reply.clone();
+    }
+    let holds_it = |word: &str| {
+        let decoded = BASE64_STANDARD.decode(word).unwrap_or_default();
+        decoded.split(|byte| *byte == 0).any(|part| part == password.as_bytes())
+    };
+    let words: Vec<_> = reply.message.split(' ').map(|word| if holds_it(word) { MASK } else { word }).collect();
+    Response { message: words.join(" ").replace(password, MASK), ..reply.clone() }
 }
 
 /// Says EHLO and reads what the server offers.

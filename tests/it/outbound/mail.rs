@@ -204,11 +204,18 @@ async fn tls_is_demanded_and_passwords_are_told_within_it() {
     assert_eq!(server.count("AUTH"), 0);
 
     // A wrong password.
-    let script =
-        MailScript { offers: vec!["AUTH PLAIN LOGIN"], tls: acceptor(), implicit: true, ..replies(&[("AUTH", "535 5.7.8 wrong")]) };
+    let script = MailScript {
+        offers: vec!["AUTH PLAIN LOGIN"],
+        tls: acceptor(),
+        implicit: true,
+        ..replies(&[("AUTH", "535 5.7.8 wrong: pa ss, AG1lAHBhIHNz or cGEgc3M=")])
+    };
     let server = start(script).await;
     match send(&with(format!("smtps://me@localhost:{}", server.address.port()))).await {
-        Err(MailError::Refused(reply)) => assert_eq!((reply.step, reply.code), (MailStep::Login, 535)),
+        Err(MailError::Refused(reply)) => {
+            assert_eq!((reply.step, reply.code), (MailStep::Login, 535));
+            assert!(reply.text.ends_with("wrong: ***, *** or ***"), "{}", reply.text);
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(server.count("AUTH"), 1);

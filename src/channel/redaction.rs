@@ -1,0 +1,156 @@
+//! Secrets taken out of what others have answered. Receivers repeat what they were sent, and errors are shown to people who may only read.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::channel::outgoing::{Request, Shell, Step, encoded};
+use crate::channel::render::clean::one_line;
+use crate::channel::render::{Limit, Unit, cut};
+use crate::domain::channel::{ChannelSettings, MASK};
+
+/// Characters of an answer, or of anything else that others wrote, that an error repeats.
+const EXCERPT: Limit = Limit(200, Unit::Chars);
+/// Secrets shorter than this are not looked for in answers: they would hide ordinary words.
+const SHORTEST_SECRET: usize = 4;
+/// Segments of paths, values of queries and words of bodies shorter than this are ordinary words.
+const SHORTEST_PIECE: usize = 10;
+/// Words of commands shorter than this are names of programs and files.
+const SHORTEST_OF_COMMAND: usize = 16;
+
+/// A text of others on one line of at most 200 characters, without the channel's secrets, in whatever spelling the step had them, and without
+/// what follows the host in its URLs: for some receivers that is all it takes to send.
+pub(super) fn excerpt(text: &str, settings: &ChannelSettings, step: &Step) -> String {
+    let mut secrets = Secrets(Vec::new());
+    secrets.add_settings(settings);
+    match step {
+        Step::Http(request) => secrets.add_request(request, settings),
+        Step::Command(shell) => secrets.add_command(shell),
+        Step::Mail(_) | Step::Unsendable(_) => {}
+    }
+    let mut text = one_line(text);
+    for secret in secrets.spellings() {
+        text = text.replace(&secret, MASK);
+    }
+    cut(&text, EXCERPT)
+}
+
+/// What is looked for.
+struct Secrets(Vec<String>);
+
+impl Secrets {
+    fn add(&mut self, secret: &str) {
+        if secret.len() >= SHORTEST_SECRET {
+            self.0.push(secret.to_owned());
+        }
+    }
+
+    fn add_settings(&mut self, settings: &ChannelSettings) {
+        for secret in settings.secrets() {
+            self.add(secret);
+            self.add_header(secret);
+        }
+        settings.urls().for_each(|url| self.add_url(url));
+        // A topic of a public server is its password.
+        let topics = settings.pairs().filter(|(key, topic)| *key == "topic" && topic.len() >= SHORTEST_PIECE);
+        topics.for_each(|(_, topic)| self.add(topic));
+        for (_, body) in settings.pairs().filter(|(key, _)| *key == "body" || key.ends_with("-body")) {
+            self.add_body(body);
+        }
+    }
+
+    fn add_request(&mut self, request: &Request, settings: &ChannelSettings) {
+        let is_own =
+            |name: &str| settings.pairs().any(|(key, _)| key.split_once("header.").is_some_and(|(_, own)| own.eq_ignore_ascii_case(name)));
+        for (name, value) in &request.headers {
+            if name.eq_ignore_ascii_case("authorization") || is_own(name) {
+                self.add(value);
+                self.add_header(value);
+            }
+        }
+        if request.own_url {
+            self.add_url(&request.url);
+        }
+    }
+
+    /// Of a header what follows the scheme, and the password in it (RFC 7617).
+    fn add_header(&mut self, value: &str) {
+        let Some(last) = value.split(' ').next_back() else { return };
+        self.add(last);
+        let pair = BASE64_STANDARD.decode(last).ok().and_then(|pair| String::from_utf8(pair).ok());
+        if let Some((pair, (_, password))) = pair.as_deref().and_then(|pair| Some((pair, pair.split_once(':')?))) {
+            self.add(pair);
+            self.add(password);
+        }
+    }
+
+    /// Of a URL what follows the host. With placeholders filled in, only the pieces between them are known.
+    fn add_url(&mut self, url: &str) {
+        let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= SHORTEST_SECRET) else { return };
+        self.add(url);
+        // The name of the host is no secret, also where the path repeats it: it is what an error is about.
+        let host = url.split('/').nth(2).unwrap_or_default();
+        let pieces = path.split(['/', '?', '&', '=', '#']);
+        let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
+        pieces.chain([path]).filter(|piece| !host.contains(piece)).for_each(|piece| self.add(piece));
+    }
+
+    /// Of a body its long words, apart from names of members and placeholders.
+    fn add_body(&mut self, body: &str) {
+        let mut rest = body;
+        while let Some(start) = rest.find(is_of_token) {
+            let word = rest.get(start..).unwrap_or_default();
+            let end = word.find(|c| !is_of_token(c)).unwrap_or(word.len());
+            let (is_placeholder, behind) =
+                (rest.get(..start).is_some_and(|before| before.ends_with('$')), word.get(end..).unwrap_or_default());
+            let is_name = behind.strip_prefix(['"', '\'']).unwrap_or(behind).trim_start().starts_with([':', '=']);
+            if let Some(word) = word.get(..end).filter(|word| word.len() >= SHORTEST_PIECE && !is_placeholder && !is_name) {
+                self.add(word);
+            }
+            rest = behind;
+        }
+    }
+
+    /// Of a command its long words that look drawn by chance. A shell repeats a part of a command that it cannot read.
+    fn add_command(&mut self, shell: &Shell) {
+        let is_drawn = |word: &&str| {
+            word.len() >= SHORTEST_OF_COMMAND
+                && word.contains(|c: char| c.is_ascii_digit())
+                && word.contains(|c: char| c.is_ascii_alphabetic())
+        };
+        shell.command.split(|c| !is_of_token(c)).filter(is_drawn).for_each(|word| self.add(word));
+    }
+
+    /// Every spelling in which a receiver may repeat them, the longest first, so that no part of one stays.
+    fn spellings(self) -> Vec<String> {
+        let mut all = Vec::with_capacity(self.0.len() * 4);
+        for secret in self.0 {
+            let json = serde_json::to_string(&secret).unwrap_or_default();
+            let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default().to_owned();
+            let percent = encoded(&secret, "");
+            let decoded = percent_encoding::percent_decode_str(&secret).decode_utf8_lossy().into_owned();
+            let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+            let based = BASE64_STANDARD.encode(&secret);
+            all.extend([
+                json.replace('/', "\\/"),
+                json,
+                percent.replace("%20", "+"),
+                percent.to_ascii_lowercase(),
+                percent,
+                decoded,
+                html,
+                based,
+            ]);
+            all.push(one_line(&secret));
+            all.push(secret);
+        }
+        all.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        all.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        all.dedup();
+        all
+    }
+}
+
+/// A character of a token, as far as tokens are one word.
+fn is_of_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.+/~".contains(c)
+}
