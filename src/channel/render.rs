@@ -143,6 +143,19 @@ pub fn text_styled(alert: &Alert, attempt: &Attempt, dialect: Dialect, show: Sho
     Rendered::default()
 }
 
+/// The block of the job's output, as much of its end as fits, with what stands above it; `None`: there is no output, or no room.
+pub fn output(alert: &Alert, dialect: Dialect, limit: Limit) -> Option<(&'static str, String)> {
+    let output = alert.output.as_ref()?;
+    let draw = |chars| {
+        let mut writer = Writer::new(dialect);
+        writer.block(&tail(&output.text, chars));
+        writer.end().text
+    };
+    let full = output.text.chars().count().min(OUTPUT_CHARS);
+    let chars = most(full + 1, |chars| limit.fits(&draw(chars))).filter(|chars| *chars > 0)?;
+    Some((output.label, draw(chars)))
+}
+
 /// The greatest number below `end` that holds, where all smaller ones hold too; `None`: not even 0 does.
 fn most(end: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut high) = (0, end);

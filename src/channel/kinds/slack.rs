@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Dialect, Limit, Show, Unit, cut, without_mentions};
+use crate::channel::render::{Dialect, Limit, Show, Unit, cut, output, without_mentions};
 
 /// What Slack says of a webhook that takes nothing any more.
 const CLOSED: [&str; 9] = [
@@ -31,7 +31,7 @@ pub(super) const SLACK: Sender = Sender {
 };
 
 fn send(call: &Call<'_>) -> Vec<Step> {
-    let mut message = attachment(call, Dialect::Mrkdwn, Limit(3_000, Unit::Chars));
+    let mut message = attachment(call, Dialect::Slack, Limit(3_000, Unit::Chars));
     if let Some(username) = call.get("username") {
         put(&mut message, "username", username.into());
     }
@@ -41,9 +41,15 @@ fn send(call: &Call<'_>) -> Vec<Step> {
 /// The message as Slack and those that took its form over have it.
 pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Value {
     let alert = call.alert;
-    let show = Show { title: false, facts: false, link: false, ..Show::ALL };
+    // Slack has no escape for its marks. So it is to read none in what others have written, but in the block of the output alone.
+    let is_slack = dialect == Dialect::Slack;
+    let show = Show { title: false, facts: false, link: false, output: if is_slack { 0 } else { Show::ALL.output } };
     if call.attempt.plain {
-        return json!({ "text": call.text(dialect, show, limit) });
+        let mut message = json!({ "text": call.text(dialect, show, limit) });
+        if is_slack {
+            put(&mut message, "mrkdwn", false.into());
+        }
+        return message;
     }
     let field = |label: &str, value: &str| {
         let value = cut(value, Limit(200, Unit::Chars));
@@ -53,12 +59,12 @@ pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Val
     let title = call.title(Limit(1_000, Unit::Chars));
     // Rocket.Chat shows titles as they are.
     let written = if dialect == Dialect::RocketChat { without_mentions(&title) } else { dialect.escaped(&title) };
-    // Slack has no escape for `*` and `_`, so that values of fields are shown as they are.
-    let marked: &[&str] = if dialect == Dialect::Mrkdwn { &["text"] } else { &["text", "fields"] };
+    let marked: &[&str] = if is_slack { &[] } else { &["text", "fields"] };
+    let colour = format!("#{:06x}", alert.severity.colour());
     let mut attachment = json!({
         // It may be shown as it is, so that no mention must be in it.
         "fallback": written,
-        "color": format!("#{:06x}", alert.severity.colour()),
+        "color": colour,
         "title": written,
         "text": call.text(dialect, show, limit),
         "mrkdwn_in": marked,
@@ -67,5 +73,9 @@ pub(super) fn attachment(call: &Call<'_>, dialect: Dialect, limit: Limit) -> Val
     if let Some(link) = &alert.link {
         put(&mut attachment, "title_link", link.as_str().into());
     }
-    json!({ "attachments": [attachment] })
+    let block = output(alert, dialect, limit)
+        .filter(|_| is_slack)
+        .map(|(label, block)| json!({ "fallback": label, "color": colour, "title": label, "text": block, "mrkdwn_in": ["text"] }));
+    let attachments: Vec<_> = [Some(attachment), block].into_iter().flatten().collect();
+    json!({ "attachments": attachments })
 }

@@ -26,8 +26,8 @@ pub enum Dialect {
     RocketChat,
     /// The Markdown of Zulip.
     Zulip,
-    /// What Slack calls mrkdwn.
-    Mrkdwn,
+    /// Text that Slack does not read for marks, as where `mrkdwn_in` does not name it; blocks are in what it calls mrkdwn.
+    Slack,
     /// Plain text with ranges beside it.
     Signal,
 }
@@ -44,7 +44,7 @@ impl Dialect {
         Self::Mattermost,
         Self::RocketChat,
         Self::Zulip,
-        Self::Mrkdwn,
+        Self::Slack,
         Self::Signal,
     ];
 
@@ -63,16 +63,14 @@ impl Dialect {
         let mut before = ' ';
         for c in text.chars() {
             match (self, c) {
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '&') => escaped.push_str("&amp;"),
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '<') => escaped.push_str("&lt;"),
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Mrkdwn, '>') => escaped.push_str("&gt;"),
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '&') => escaped.push_str("&amp;"),
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '<') => escaped.push_str("&lt;"),
+                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '>') => escaped.push_str("&gt;"),
                 (Self::Telegram | Self::Pushover | Self::Html, '"') => escaped.push_str("&quot;"),
                 (Self::Html, '\n') => escaped.push_str("<br>\n"),
                 // Two blanks make a line end one that counts.
                 (Self::Markdown, '\n') => escaped.push_str("  \n"),
-                (Self::Markdown | Self::Mrkdwn, '@') if !before.is_alphanumeric() => escaped.extend(['@', WORD_JOINER]),
-                // Three in a row would begin a block there.
-                (Self::Mrkdwn, '`') if before == '`' => escaped.extend([WORD_JOINER, '`']),
+                (Self::Markdown | Self::Slack, '@') if !before.is_alphanumeric() => escaped.extend(['@', WORD_JOINER]),
                 (Self::Markdown, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#') => escaped.extend(['\\', c]),
                 (Self::Markdown, '+' | '-' | '=' | '.' | ')') if leads => escaped.extend(['\\', c]),
                 (_, c) => escaped.push(c),
@@ -143,14 +141,14 @@ impl Writer {
     }
 
     pub(super) fn bold(&mut self, text: &str) {
-        self.marked(text, "BOLD", ("<b>", "</b>"), "**", "*");
+        self.marked(text, "BOLD", ("<b>", "</b>"), "**");
     }
 
     pub(super) fn italic(&mut self, text: &str) {
-        self.marked(text, "ITALIC", ("<i>", "</i>"), "_", "_");
+        self.marked(text, "ITALIC", ("<i>", "</i>"), "_");
     }
 
-    fn marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str, mrkdwn: &str) {
+    fn marked(&mut self, text: &str, name: &'static str, html: (&str, &str), markdown: &str) {
         if text.is_empty() {
             return;
         }
@@ -160,8 +158,7 @@ impl Writer {
             // Underscores are no mark there.
             Dialect::Zulip if markdown == "_" => ("*", "*"),
             Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => (markdown, markdown),
-            Dialect::Mrkdwn => (mrkdwn, mrkdwn),
-            Dialect::Plain | Dialect::Signal => ("", ""),
+            Dialect::Plain | Dialect::Slack | Dialect::Signal => ("", ""),
         };
         let start = self.length();
         self.out.push_str(open);
@@ -197,7 +194,7 @@ impl Writer {
                 self.due = 0;
                 self.out.push_str(&format!("\n```\n{}\n```", chat::block(text)));
             }
-            Dialect::Mrkdwn => {
+            Dialect::Slack => {
                 self.begin();
                 let text = chat::block(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
                 self.out.push_str(&format!("```\n{text}\n```"));
@@ -219,7 +216,7 @@ impl Writer {
                 format!("<a href=\"{}\">{text}</a>", Dialect::Html.escaped(url))
             }
             Dialect::Markdown | Dialect::Discord | Dialect::Mattermost | Dialect::RocketChat | Dialect::Zulip => format!("[{text}]({url})"),
-            Dialect::Mrkdwn => format!("<{}|{text}>", self.dialect.escaped(url)),
+            Dialect::Slack => format!("<{}|{text}>", self.dialect.escaped(url)),
             Dialect::Plain | Dialect::Signal => url.to_owned(),
         };
         self.out.push_str(&text);

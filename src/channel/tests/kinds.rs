@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::render::{HOSTILE, named};
 use super::sample::{attempt, down, every_event, failed, of_check};
+use crate::channel::alert::Output;
 use crate::channel::kinds::sender;
 use crate::channel::outgoing::{Mail, Request, Shell, Step};
 use crate::channel::{Alert, Attempt, has_sender, pace, prepare, sustain};
@@ -216,6 +217,25 @@ fn no_name_calls_anybody() {
             assert!(!calls.iter().any(|call| body.contains(call)), "{kind} {text}: {body}");
         }
     }
+}
+
+#[test]
+fn slack_reads_marks_in_the_output_alone() {
+    let output = "*o* `x`";
+    let alert = of_check(named("*x* _y_ ~z~"), down("2026-11-20T01:34:05Z", Cause::Fail));
+    let alert = Alert { output: alert.output.map(|own| Output { text: output.into(), ..own }), ..alert };
+    let sent = |attempt: &Attempt| {
+        let Step::Http(request) = prepare(&example("slack"), &alert, attempt).unwrap().remove(0) else { panic!() };
+        serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()
+    };
+    let message = sent(&attempt());
+    let [own, block] = message["attachments"].as_array().unwrap().as_slice() else { panic!("{message}") };
+    assert_eq!((&own["mrkdwn_in"], &block["mrkdwn_in"]), (&serde_json::json!([]), &serde_json::json!(["text"])));
+    assert!(own["title"].as_str().unwrap().contains("*x* _y_ ~z~") && !own["text"].as_str().unwrap().contains(output), "{message}");
+    assert_eq!(block["text"].as_str().unwrap().trim(), "```\n*o* `x`\u{2060}\n```", "{message}");
+    // The plainest form is the text of the message itself, which is read for marks unless it says otherwise.
+    let plainest = sent(&Attempt { plain: true, ..attempt() });
+    assert_eq!(plainest["mrkdwn"], serde_json::json!(false), "{plainest}");
 }
 
 #[test]
