@@ -54,7 +54,12 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
     let made = [
         ("webhook", webhook, "https://hooks.example.com:8443", "https://hooks.example.com:8443"),
         ("webhook", up, "https://up.example.com", "https://up.example.com"),
-        ("slack", json!({ "url": "https://hooks.slack.com/services/T0/B0/SECRET-TOKEN" }), "https://hooks.slack.com", "https://hooks.slack.com"),
+        (
+            "slack",
+            json!({ "url": "https://hooks.slack.com/services/T0/B0/SECRET-TOKEN" }),
+            "https://hooks.slack.com",
+            "https://hooks.slack.com",
+        ),
         ("ntfy", json!({ "topic": "SECRET-topic" }), "https://ntfy.sh", "https://ntfy.sh"),
         ("email", json!({ "to": "ann@example.org" }), "ann@example.org", "ann@example.org"),
     ];
