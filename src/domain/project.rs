@@ -329,7 +329,7 @@ impl Channel {
 }
 
 /// Replaces the names of members that groups list, as databases and exports of earlier releases do, by UUIDs. A name stands for every
-/// channel of the project that has it; one that no channel has stays, and is logged, since nobody is notified through it.
+/// channel of the project that has it; one that no channel has stays.
 pub fn find_members(channels: &mut [Channel]) {
     let mut named: BTreeMap<(ProjectId, Box<str>), Vec<Uuid>> = BTreeMap::new();
     for channel in channels.iter() {
@@ -340,13 +340,6 @@ pub fn find_members(channels: &mut [Channel]) {
         let known = channel.settings.with_members_known(|name| named.get(&(project, name.into())).cloned().unwrap_or_default());
         if let Cow::Owned(settings) = known {
             channel.settings = settings;
-        }
-        for name in channel.settings.unknown_members() {
-            tracing::warn!(
-                channel = %channel.uuid,
-                "the group \"{}\" lists \"{name}\", which no channel of its project is called: it notifies nobody by that",
-                channel.name.as_str()
-            );
         }
     }
 }

@@ -218,6 +218,10 @@ pub(super) fn rewrite_channels(transaction: &WriteTransaction, arrived: &BTreeSe
     }
     find_members(&mut channels);
     for mut channel in channels {
+        for name in channel.settings.unknown_members() {
+            let group = channel.name.as_str();
+            tracing::warn!(channel = %channel.uuid, "the group \"{group}\" lists \"{name}\", which is no channel: nobody is notified by it");
+        }
         if arrived.contains(&channel.id) {
             channel.health.proof = DeliveryProof::Arrived;
         }
