@@ -16,7 +16,7 @@ mod stage;
 mod user;
 mod window;
 
-pub use audience::AudienceNotes;
+pub use audience::{AudienceNotes, Note, is_end_held_back};
 pub use ping::SEARCHED_BYTES;
 pub use stage::{MOST_BODY_BYTES, MOST_ENTRIES};
 pub(in crate::engine) use user::MOST_USERS;
@@ -100,10 +100,13 @@ pub struct WorkingState {
     pub is_served: bool,
     /// Bytes that one command puts into the log at the most; a body that comes to more is written ahead of it.
     pub large: usize,
-    /// Rows for alerts (see [`Effects::alert_rows`]) after which `Expire` ends, and a batch takes no further command of a project.
+    /// Rows for alerts (see [`Effects::alert_rows`]) after which a command leaves the rest to later ones, and a batch takes no further
+    /// command of a project.
     pub most_alert_rows: usize,
-    /// What is known of channels that were not notified of a downtime, or have left its audience.
+    /// Channels that were not notified of a downtime, or have joined or left its audience.
     pub audience_notes: AudienceNotes,
+    /// Rows for alerts that the batch had when the present command began.
+    pub rows_before: usize,
     /// Projects in which a ping was to make a check and found no room. One has room again when a ping has made one.
     pub full: BTreeSet<ProjectId>,
 }
@@ -114,6 +117,28 @@ impl WorkingState {
     /// Carries out a command at a time that is not earlier than that of the command before it, unless the clock was set back by 5 s or
     /// more.
     pub fn apply(&mut self, command: Command, now: Moment) -> Applied {
+        self.rows_before = self.effects.alert_rows;
+        // What earlier commands have left has its turn in every batch, not in every command.
+        let is_own_turn = !self.audience_notes.is_moving() || matches!(command, Command::CompareAudiences);
+        let applied = self.carry_out(command, now);
+        if is_own_turn {
+            self.compare_audiences(now);
+        }
+        applied
+    }
+
+    /// Commands that go on with what earlier ones have left.
+    pub fn unfinished(&self) -> impl Iterator<Item = Command> {
+        let orphans = self.state.has_orphans().then_some(Command::RemoveOrphans);
+        orphans.into_iter().chain(self.audience_notes.is_moving().then_some(Command::CompareAudiences))
+    }
+
+    /// True if the present command may take more rows for alerts.
+    fn has_alert_rows_left(&self) -> bool {
+        self.effects.alert_rows.saturating_sub(self.rows_before) < self.most_alert_rows
+    }
+
+    fn carry_out(&mut self, command: Command, now: Moment) -> Applied {
         match command {
             Command::Ping(request) => self.ping_alone(*request, now),
             Command::Mail(pings) => Ok(self.mail(pings, now)),
@@ -125,6 +150,8 @@ impl WorkingState {
             Command::Expire(ids) => Ok(self.expire(&ids, now)),
             Command::BringBack(ids) => Ok(self.bring_back(&ids, now)),
             Command::RemoveOrphans => Ok(self.remove_orphans(now)),
+            // This is done at the end of the command.
+            Command::CompareAudiences => Ok(Outcome::Done),
             Command::CreateProject(request) => self.create_project(*request),
             Command::SetProject { project, name, check_limit, ping_log_limit } => {
                 self.set_project(project, name, check_limit, ping_log_limit)
@@ -136,10 +163,10 @@ impl WorkingState {
             Command::ForgetSecrets => Ok(self.forget_secrets()),
             Command::SetKey(id, label) => self.set_key(id, label),
             Command::RevokeKey(id) => self.revoke_key(id),
-            Command::CreateChannel(request) => self.create_channel(*request, now),
-            Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker, now),
-            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value, now),
-            Command::DeleteChannel(id) => self.delete_channel(id, now),
+            Command::CreateChannel(request) => self.create_channel(*request),
+            Command::SetChannel { channel, name, settings, maker } => self.set_channel(channel, name, settings, maker),
+            Command::AdoptSetting { sent_to, key, value } => self.adopt_setting(&sent_to, key, &value),
+            Command::DeleteChannel(id) => self.delete_channel(id),
             Command::EnableChannel(id) => self.enable_channel(id),
             Command::DisableChannel { channel, reason } => self.disable_channel(channel, &reason, now),
             Command::Unsubscribe { channel, recipient } => self.unsubscribe(channel, recipient, now),
@@ -176,6 +203,17 @@ impl WorkingState {
 
     fn change(&mut self, change: Change) {
         self.effects.alert_rows += usize::from(matches!(change, Change::Queued(_) | Change::Unqueued(_)));
+        match change {
+            Change::CheckGone(id) => {
+                let project = self.state.check(id).map(|check| check.project);
+                project.into_iter().for_each(|project| self.audience_notes.forget(project, id));
+            }
+            Change::ChannelGone(id) => {
+                let project = self.state.channel(id).map(|channel| channel.project);
+                project.into_iter().for_each(|project| self.audience_notes.forget_channel(project, id));
+            }
+            _ => {}
+        }
         self.state.apply(&change);
         self.effects.changes.push(change);
     }

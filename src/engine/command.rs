@@ -35,8 +35,7 @@ use user::{UserCommand, UserRefusal};
 pub enum Command {
     /// A job reports.
     Ping(Box<PingRequest>),
-    /// A mail came: a ping of each check that it is for, once, however often the mail names it; the body is shared. All are logged or
-    /// none; those for no check, or for several, are left out.
+    /// A mail came: one ping of each check that it names, all logged or none, with one body. Those for no check or several are left out.
     Mail(Vec<PingRequest>),
     /// `POST /checks/`
     CreateCheck(Box<CreateCheck>),
@@ -54,6 +53,8 @@ pub enum Command {
     BringBack(Vec<CheckId>),
     /// Remove the rows of some checks whose project is gone.
     RemoveOrphans,
+    /// Compare audiences that earlier commands have changed.
+    CompareAudiences,
     /// Make a project.
     CreateProject(Box<NewProject>),
     /// Change a project; what is `None` stays.
@@ -121,8 +122,7 @@ pub enum Command {
         /// The recipient, as the settings name it.
         recipient: Box<str>,
     },
-    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out. Answered with
-    /// [`Outcome::Assigned`].
+    /// Assign checks to a channel, or no more. Those that are gone or of another project are left out.
     AssignChannel {
         /// Which channel.
         channel: ChannelId,

@@ -1,16 +1,18 @@
 //! What is in the file becomes what is in memory: check rows are the checkpoint, and the pings and flips logged since then are applied
 //! to them.
 
+mod audience;
+
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::apply::{AudienceNotes, Effects, Numbers, WorkingState};
+use super::apply::{Effects, Numbers, WorkingState};
 use super::housekeeping::{LogPlace, LogSize, Thresholds};
 use super::state::{Change, State, UserChange};
-use crate::domain::alert::{DeliveryOutcome, Event, Telling};
-use crate::domain::check::{Check, CheckState};
+use crate::domain::alert::Telling;
+use crate::domain::check::CheckState;
 use crate::domain::flip::LoggedFlip;
-use crate::domain::ids::{Arrival, CheckId, DeliveryNumber, FlipNumber};
+use crate::domain::ids::{Arrival, CheckId, FlipNumber};
 use crate::domain::moment::Moment;
 use crate::domain::status::Status;
 use crate::store::{Mark, Snapshot, Store, StoreError};
@@ -153,7 +155,7 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
         kept_bytes: snapshot.mark(Mark::KeptBytes)?,
     };
     let times = times(&snapshot, &state, now)?;
-    let audience_notes = audience_notes(&snapshot, &state)?;
+    let audience_notes = audience::notes(&snapshot, &state)?;
     Ok(Loaded {
         working: WorkingState {
             state,
@@ -164,6 +166,7 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
             large: thresholds.large,
             most_alert_rows: thresholds.alert_rows,
             audience_notes,
+            rows_before: 0,
             full: BTreeSet::new(),
         },
         times,
@@ -171,48 +174,6 @@ fn read(store: &Store, (body_limit, thresholds): (usize, Thresholds), now: Momen
         size,
         staged: snapshot.mark(Mark::Staged)? != 0,
     })
-}
-
-/// Finds the channels that were not notified of the downtime that a check is in, or are no longer in its audience: the deliveries say so.
-fn audience_notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes, StoreError> {
-    let mut notes = AudienceNotes::default();
-    if state.projects().all(|project_state| project_state.told_down().is_empty()) {
-        return Ok(notes);
-    }
-    let current = |id, flip| state.check(id).filter(|check| check.state.telling.is_told() && check.state.last_flip == flip);
-    // Pairs of which something newer is known.
-    let mut known = HashSet::new();
-    let mut note = |check: &Check, channel, event, is_skipped: bool| {
-        let is_of_interest = matches!(event, Event::Down | Event::Closed);
-        if !is_of_interest || !known.insert((check.id, channel)) {
-            return;
-        }
-        if is_skipped || event == Event::Closed {
-            notes.add_unnotified(check, channel);
-        } else if state.channel(channel).is_some_and(|channel| !state.hearing(channel).is_of(check)) {
-            notes.add_left(check, channel);
-        }
-    };
-    for row in state.outbox.rows() {
-        if let Some(check) = current(row.check, row.flip) {
-            // An end that waits is newer than the downtime that waits with it.
-            let newest = state.outbox.of_pair(row.channel, row.check).last().filter(|newest| newest.flip == row.flip);
-            note(check, row.channel, newest.map_or(row.event, |newest| newest.event), false);
-        }
-    }
-    // Newest first. A row that cannot be read says nothing: the channel is notified of the end.
-    for delivery in snapshot.deliveries_before(DeliveryNumber(u64::MAX))? {
-        let delivery = match delivery {
-            Ok(delivery) => delivery,
-            Err(StoreError::Corrupt { .. }) => continue,
-            Err(_) => break,
-        };
-        if let Some(check) = current(delivery.check, delivery.flip) {
-            let is_skipped = (delivery.outcome, delivery.attempts) == (DeliveryOutcome::Skipped, 0);
-            note(check, delivery.channel, delivery.event, is_skipped);
-        }
-    }
-    Ok(notes)
 }
 
 fn times(snapshot: &Snapshot, state: &State, now: Moment) -> Result<Times, StoreError> {

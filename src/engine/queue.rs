@@ -235,6 +235,7 @@ fn weight(command: &Command) -> usize {
         | Command::Resume(_)
         | Command::DeleteCheck(_)
         | Command::RemoveOrphans
+        | Command::CompareAudiences
         | Command::CreateProject(_)
         | Command::SetProject { .. }
         | Command::DeleteProject(_)

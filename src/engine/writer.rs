@@ -282,9 +282,7 @@ impl Writer {
         if removes_expired {
             own.push(Command::User(Box::new(UserCommand::RemoveExpired)));
         }
-        if self.memory.working.state.has_orphans() {
-            own.push(Command::RemoveOrphans);
-        }
+        own.extend(self.memory.working.unfinished());
         if due.housekeeping && self.memory.working.state.secrets_to_keep().is_some() {
             own.push(Command::ForgetSecrets);
         }

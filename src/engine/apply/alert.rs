@@ -42,7 +42,7 @@ impl WorkingState {
     fn tell_flip(&mut self, check: &mut Check, flip: &Flip, previous: FlipNumber, now: Moment) {
         let told = std::mem::replace(&mut check.state.telling, Telling::Quiet);
         if flip.to == Status::Down {
-            self.audience_notes.forget(check);
+            self.audience_notes.forget(check.project, check.id);
             let away = if flip.cause.is_by_time() { self.was_away(check, flip.at, now) } else { None };
             let held = match away.and_then(|away| chance(check, away, now)) {
                 Some(at) => Some(Telling::Due { at: at.max(now), held: Held::Away }),
@@ -52,6 +52,7 @@ impl WorkingState {
         }
         match told {
             Telling::Told | Telling::Unheard => {
+                self.compare_audience_of(check, now);
                 self.queue_all(check, if flip.to == Status::Up { Event::Up } else { Event::Closed }, flip.at, now);
             }
             Telling::Due { held, .. } => {
@@ -60,7 +61,7 @@ impl WorkingState {
             }
             Telling::Quiet => {}
         }
-        self.audience_notes.forget(check);
+        self.audience_notes.forget(check.project, check.id);
     }
 
     /// Decides again whether the downtime is told, if that is due by now. `windows_may_differ`: since the last decision the settings of
@@ -125,6 +126,9 @@ impl WorkingState {
     fn tell_unless(&mut self, held: Option<Telling>, check: &mut Check, at: Moment, now: Moment) {
         let is_full = self.state.outbox.is_full_for(check.project);
         check.state.telling = held.unwrap_or(if is_full { Telling::Unheard } else { Telling::Told });
+        if held.is_none() && is_full {
+            self.audience_notes.set_refused(check);
+        }
         if held.is_none() && !self.queue_all(check, Event::Down, at, now) {
             check.state.telling = Telling::Unheard;
             self.note_unnotified(check, at, now);
@@ -165,7 +169,7 @@ impl WorkingState {
         let audience = self.state.audience(check, event);
         let is_reached = audience.values().any(|channel| channel.health.disabled.is_none());
         for channel in audience.into_values() {
-            if event != Event::Down && self.audience_notes.is_unnotified(check, channel.id) {
+            if event != Event::Down && self.is_unnotified(check, &channel) {
                 continue;
             }
             let row = OutboxRow { away, ..self.row(channel.id, check, event, at, now) };
@@ -215,29 +219,24 @@ impl WorkingState {
 
     pub(super) fn queue(&mut self, channel: &Channel, mut row: OutboxRow, now: Moment) {
         if channel.health.disabled.is_some() {
-            self.note_skipped(&row);
+            self.note_unsent(&row, DeliveryOutcome::Skipped);
             return self.log_delivery(&row, DeliveryOutcome::Skipped, DISABLED, now);
         }
         if self.state.project(channel.project).is_some_and(|project_state| project_state.project.is_held()) {
+            self.note_unsent(&row, DeliveryOutcome::Skipped);
             return self.log_delivery(&row, DeliveryOutcome::Skipped, ON_TRIAL, now);
         }
-        if self.state.outbox.is_full_for(channel.project) {
-            let newest = self.state.outbox.of_pair(channel.id, row.check).last().filter(|newest| newest.event == Event::Down).cloned();
-            match newest.filter(|_| matches!(row.event, Event::Up | Event::Closed)) {
-                // Nobody was notified of the downtime, and now it is over. This makes room.
-                Some(down) if down.attempts == 0 && !down.may_have_arrived() => {
-                    self.finish(&down, DeliveryOutcome::Superseded, OVER, now);
-                    return self.log_delivery(&row, DeliveryOutcome::Superseded, OVER, now);
-                }
-                // The end of what may have arrived needs no free place: there is at most one such row for each that waits.
-                Some(_) => {}
-                None => return self.log_delivery(&row, DeliveryOutcome::Failed, TOO_MANY, now),
-            }
+        if self.state.outbox.is_full_for(channel.project) && !self.has_place_for_end(channel, &row, now) {
+            return;
         }
         let waiting: Vec<_> = self.state.outbox.of_pair(channel.id, row.check).cloned().collect();
         if waiting.len() >= MOST_OF_A_PAIR {
-            // Down and up, or up and down: what is left still takes turns.
-            for old in waiting.iter().filter(|row| row.begun.is_none()).take(2) {
+            // Down and up, or up and down: what is left still takes turns. What may have been announced keeps its end.
+            let is_needless = |pair: &&[Arc<OutboxRow>]| match pair {
+                [first, second] => [first, second].iter().all(|row| row.begun.is_none()) && !(first.event == Event::Down && first.doubtful),
+                _ => false,
+            };
+            for old in waiting.windows(2).find(is_needless).into_iter().flatten() {
                 row.skipped = row.skipped.saturating_add(1).saturating_add(old.skipped);
                 self.finish(old, DeliveryOutcome::Superseded, OVERTAKEN, now);
             }
@@ -245,9 +244,33 @@ impl WorkingState {
         self.change(Change::Queued(Arc::new(row)));
     }
 
-    /// What waits about a check that goes, goes with it, apart from what is being sent. Those who keep incidents open and were told that it
-    /// is down are told that it is over.
-    pub(super) fn untell(&mut self, check: &Check, now: Moment) {
+    /// True if a row is the end of a downtime of which the channel may know: that is queued although the outbox is full. There is at most
+    /// one for each channel and check. Logs what becomes of every other row.
+    fn has_place_for_end(&mut self, channel: &Channel, row: &OutboxRow, now: Moment) -> bool {
+        if !matches!(row.event, Event::Up | Event::Closed) || !channel.settings.takes(Event::Down) {
+            self.note_unsent(row, DeliveryOutcome::Failed);
+            self.log_delivery(row, DeliveryOutcome::Failed, TOO_MANY, now);
+            return false;
+        }
+        match self.state.outbox.of_pair(channel.id, row.check).last().cloned() {
+            // The channel was not notified of the downtime, and now it is over. This makes room.
+            Some(down) if down.event == Event::Down && down.attempts == 0 && !down.may_have_arrived() => {
+                self.finish(&down, DeliveryOutcome::Superseded, OVER, now);
+                self.log_delivery(row, DeliveryOutcome::Superseded, OVER, now);
+                return false;
+            }
+            // One end is enough.
+            Some(end) if end.event != Event::Down && end.begun.is_none() => {
+                self.finish(&end, DeliveryOutcome::Superseded, OVERTAKEN, now);
+            }
+            Some(_) | None => {}
+        }
+        true
+    }
+
+    /// Removes what waits about a check that is deleted, apart from what is being sent, and closes its incidents.
+    pub(super) fn end_alerts(&mut self, check: &Check, now: Moment) {
+        self.compare_audience_of(check, now);
         let outbox = &self.state.outbox;
         for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
             self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
@@ -259,14 +282,13 @@ impl WorkingState {
         if check.state.telling.is_told() {
             let gone = GoneCheck { names: NameSet::of(&check.settings), unique_key: UniqueKey::of(check.uuid) };
             for channel in self.state.audience(check, Event::Closed).into_values() {
-                if self.audience_notes.is_unnotified(check, channel.id) {
+                if self.is_unnotified(check, &channel) {
                     continue;
                 }
                 let row = OutboxRow { gone: Some(Box::new(gone.clone())), ..self.row(channel.id, check, Event::Closed, now, now) };
                 self.queue(&channel, row, now);
             }
         }
-        self.audience_notes.forget(check);
     }
 
     /// Keeps the names under which a downtime was told, if the check is about to be stored with others: a receiver that knows incidents by

@@ -83,7 +83,7 @@ impl WorkingState {
         self.notice(id, now);
         self.notice_children(id, now, now);
         let check = self.existing(id)?;
-        self.untell(&check, now);
+        self.end_alerts(&check, now);
         self.change(Change::CheckGone(id));
         self.release_children(check.project, id, now);
         Ok(Outcome::Check(Box::new(check)))
@@ -91,9 +91,8 @@ impl WorkingState {
 
     /// Ends when the rows that alerts take are enough for a batch: the rest of the checks is still due.
     pub(super) fn expire(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
-        let before = self.effects.alert_rows;
         for id in ids {
-            if self.effects.alert_rows - before >= self.most_alert_rows {
+            if !self.has_alert_rows_left() {
                 break;
             }
             self.expire_one(*id, now);
@@ -141,7 +140,12 @@ impl WorkingState {
                 seen += 1;
             }
         }
-        due.into_iter().for_each(|(_, id)| self.expire_one(id, now));
+        for (_, id) in due {
+            // The others are still due.
+            if self.has_alert_rows_left() {
+                self.expire_one(id, now);
+            }
+        }
     }
 
     pub(super) fn set_alerting(&mut self, id: CheckId, after: Option<Failures>, parents: Option<Parents>, now: Moment) -> Applied {
@@ -226,9 +230,9 @@ impl WorkingState {
 
     pub(super) fn put_check(&mut self, mut check: Check, flips: &[Flip], now: Moment) -> Check {
         self.keep_names_told(&mut check);
+        self.note_channels(&check);
         self.log_flips(&mut check, Arrival(0), flips, now);
         self.tell_if_due(&mut check, true, now);
-        self.move_audience(&check, now);
         self.change(Change::Check(Box::new(check.clone())));
         self.release_children(check.project, check.id, now);
         check

@@ -18,6 +18,12 @@ impl WorkingState {
             return Err(Refusal::Outdated);
         }
         self.numbers.id = plan.next_id;
+        // What is due by now concerns the channels of before.
+        for step in &plan.steps {
+            if let Step::Check(id, _) | Step::Pause(id) | Step::Gone(Found::Check(id)) = step {
+                self.notice(*id, now);
+            }
+        }
         plan.steps.into_iter().for_each(|step| self.take(step, now));
         Ok(Outcome::Declared(Declared { changes: plan.changes }))
     }
@@ -26,7 +32,7 @@ impl WorkingState {
     fn take(&mut self, step: Step, now: Moment) {
         match step {
             Step::Project(project) => drop(self.put_project(project)),
-            Step::Channel(channel) => drop(self.put_channel(channel, now)),
+            Step::Channel(channel) => drop(self.put_channel(channel)),
             Step::NewCheck { id, names, project, settings } => drop(self.insert_check_as(id, project, names, *settings, now)),
             Step::Check(id, settings) => {
                 if let Ok(check) = self.existing(id) {
@@ -40,7 +46,7 @@ impl WorkingState {
             Step::NewUser { id, user, disabled } => drop(self.insert_user(id, *user, disabled, now)),
             Step::User(id, changes) => self.give_user(id, *changes, now),
             Step::Gone(found) => self.taken(|working| match found {
-                Found::Channel(id) => working.delete_channel(id, now),
+                Found::Channel(id) => working.delete_channel(id),
                 Found::Check(id) => working.delete_check(id, now),
                 Found::Window(project, id) => working.delete_window(project, id, now),
                 Found::Key(id) => working.revoke_key(id),

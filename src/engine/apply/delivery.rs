@@ -109,8 +109,9 @@ impl WorkingState {
                 if outcome == DeliveryOutcome::Failed {
                     self.note_unheard(row, now);
                 }
-                if outcome == DeliveryOutcome::Skipped {
-                    self.note_skipped(row);
+                self.note_unsent(row, outcome);
+                if outcome == DeliveryOutcome::Delivered && row.event == Event::Still {
+                    self.note_reminded(channel);
                 }
             }
             match sent {
@@ -241,7 +242,7 @@ impl WorkingState {
         let gone: Vec<_> = self.state.unsendable().take(MOST_ORPHANS).cloned().collect();
         for row in gone {
             let reason = if self.state.channel(row.channel).is_some() { DISABLED } else { CHANNEL_GONE };
-            self.note_skipped(&row);
+            self.note_unsent(&row, DeliveryOutcome::Skipped);
             self.finish(&row, DeliveryOutcome::Skipped, reason, now);
         }
     }

@@ -33,6 +33,7 @@ pub(super) fn working() -> WorkingState {
         large,
         most_alert_rows,
         audience_notes: AudienceNotes::default(),
+        rows_before: 0,
         full,
     };
     let name = ProjectName::parse("p").unwrap();

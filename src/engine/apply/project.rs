@@ -52,8 +52,8 @@ impl WorkingState {
         let keys = project_state.keys().map(Change::KeyGone);
         let windows = project_state.windows.keys().map(|window| Change::WindowGone(id, *window));
         let gone: Vec<_> = channels.chain(keys).chain(windows).chain([Change::ProjectGone(id)]).collect();
-        gone.into_iter().for_each(|change| self.change(change));
         self.audience_notes.forget_project(id);
+        gone.into_iter().for_each(|change| self.change(change));
         Ok(Outcome::Done)
     }
 
@@ -128,7 +128,7 @@ impl WorkingState {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn create_channel(&mut self, request: NewChannel, now: Moment) -> Applied {
+    pub(super) fn create_channel(&mut self, request: NewChannel) -> Applied {
         let NewChannel { uuid, project, name, settings, operator } = request;
         let channels = self.state.project(project).ok_or(Refusal::NotFound)?.channels.len();
         if !operator && channels >= MOST_CHANNELS {
@@ -136,7 +136,7 @@ impl WorkingState {
         }
         let settings = self.with_members_found(project, &settings, None)?;
         let id = ChannelId(self.next_id());
-        Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }, now))
+        Ok(self.put_channel(Channel { id, uuid, project, name, settings, operator, health: ChannelHealth::default() }))
     }
 
     /// What only the operator may set is refused to others, unless it is there already.
@@ -146,7 +146,6 @@ impl WorkingState {
         name: Option<ChannelName>,
         settings: Option<GivenSettings>,
         maker: Maker,
-        now: Moment,
     ) -> Applied {
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         let mut channel = Channel::clone(channel);
@@ -159,11 +158,11 @@ impl WorkingState {
             }
             channel.give(settings, maker);
         }
-        Ok(self.put_channel(channel, now))
+        Ok(self.put_channel(channel))
     }
 
     /// Nobody gives this setting, so that nothing is allowed or forbidden in anyone's name.
-    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str, now: Moment) -> Applied {
+    pub(super) fn adopt_setting(&mut self, sent_to: &Channel, key: &'static str, value: &str) -> Applied {
         let channel = self.state.channel(sent_to.id).ok_or(Refusal::NotFound)?;
         if channel.settings != sent_to.settings {
             return Ok(Outcome::Done);
@@ -171,7 +170,7 @@ impl WorkingState {
         let settings = channel.settings.with(key, value).map_err(Refusal::Settings)?;
         let health = ChannelHealth { disabled: None, failing: None, ..channel.health.clone() };
         let channel = Channel { settings, health, ..Channel::clone(channel) };
-        Ok(self.put_channel(channel, now))
+        Ok(self.put_channel(channel))
     }
 
     /// Settings with the UUIDs of the members of a group in place of their names. Members that `stored` lists stay as they are.
@@ -187,9 +186,9 @@ impl WorkingState {
 
     /// Checks that are assigned to it keep its number until they are written for another reason. Nobody sees it, and no other channel
     /// ever gets it. Groups lose it.
-    pub(super) fn delete_channel(&mut self, id: ChannelId, now: Moment) -> Applied {
+    pub(super) fn delete_channel(&mut self, id: ChannelId) -> Applied {
         let channel = Arc::clone(self.state.channel(id).ok_or(Refusal::NotFound)?);
-        self.change_channel(&channel, now, |working| {
+        self.change_channel(&channel, |working| {
             let groups: Vec<_> = working.state.groups_of(&channel).cloned().collect();
             for group in groups {
                 let settings = group.settings.with_members_kept(|member| member != channel.uuid).into_owned();
@@ -209,9 +208,9 @@ impl WorkingState {
         Outcome::Project(Box::new(project))
     }
 
-    pub(super) fn put_channel(&mut self, channel: Channel, now: Moment) -> Outcome {
+    pub(super) fn put_channel(&mut self, channel: Channel) -> Outcome {
         let new = Change::Channel(Arc::new(channel.clone()));
-        self.change_channel(&channel, now, |working| working.change(new));
+        self.change_channel(&channel, |working| working.change(new));
         Outcome::Channel(Box::new(channel))
     }
 }

@@ -15,8 +15,6 @@ use crate::domain::window::Window;
 pub(in crate::engine) const MOST_WINDOWS: usize = 200;
 /// Seconds for which one that is over is still known by its name.
 const KEPT_SECS: i64 = 30 * 86_400;
-/// Checks that are looked at again in the batch in which a window is removed. What is beyond is looked at within [`Held::LOOK_SECS`].
-const MOST_RELEASED: usize = 512;
 
 impl WorkingState {
     /// Those that have been over for long go when another one is made.
@@ -49,12 +47,22 @@ impl WorkingState {
         self.release_held(project, now);
     }
 
+    /// Decides again on the checks that no window holds back any more. What takes more rows than a command may take is due now, so that
+    /// the next batches decide on it.
     fn release_held(&mut self, project: ProjectId, now: Moment) {
         let is_held = |check: &&Check| matches!(check.state.telling, Telling::Due { held: Held::Window, .. });
-        let held: Vec<_> = self.state.checks_of(project).filter(is_held).take(MOST_RELEASED).map(|check| check.id).collect();
+        let held: Vec<_> = self.state.checks_of(project).filter(is_held).map(|check| check.id).collect();
         for id in held {
-            if let Ok(check) = self.existing(id) {
-                self.put_check(check, &[], now);
+            let Some(check) = self.state.check(id).cloned() else { continue };
+            if self.held_by_window(&check, now).is_some() {
+                continue;
+            }
+            if self.has_alert_rows_left() {
+                _ = self.existing(id).map(|check| self.put_check(check, &[], now));
+            } else {
+                let mut check = check;
+                check.state.telling = Telling::Due { at: now, held: Held::Window };
+                self.change(Change::Check(Box::new(check)));
             }
         }
     }

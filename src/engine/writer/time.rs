@@ -20,7 +20,7 @@ impl Writer {
             || self.ahead.is_some()
             || *more_due
             || self.has_housekeeping()
-            || working.state.has_orphans()
+            || working.unfinished().next().is_some()
         {
             return Duration::ZERO;
         }

@@ -138,7 +138,7 @@ impl WorkingState {
             self.change(Change::Key(Arc::new(Key { id: *id, project: target(*project), secret, label, hint, created, used })));
         }
         for channel in channels {
-            self.put_channel(Channel { project: target(channel.project), ..channel }, now);
+            self.put_channel(Channel { project: target(channel.project), ..channel });
         }
         for (id, project, imported) in &sorted.windows {
             let ImportedWindow { uuid, name, tags, times, .. } = ImportedWindow::clone(imported);
@@ -381,7 +381,7 @@ impl WorkingState {
         let windows = project_state.windows.keys().copied().filter(|window| is_imported(window.0));
         let windows = windows.map(|window| Change::WindowGone(id, window));
         let checks = project_state.checks.iter().copied().map(Change::CheckGone);
-        let gone: Vec<_> = channels.chain(keys).chain(windows).chain(checks).collect();
+        let gone: Vec<_> = checks.chain(channels).chain(keys).chain(windows).collect();
         waiting.iter().for_each(|row| self.finish(row, DeliveryOutcome::Skipped, REPLACED, now));
         gone.into_iter().for_each(|change| self.change(change));
     }

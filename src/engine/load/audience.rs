@@ -1,0 +1,94 @@
+//! What the outbox and the log of deliveries say of the audiences of checks that are down.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::apply::{AudienceNotes, Note, is_end_held_back};
+use super::super::state::State;
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event};
+use crate::domain::check::Check;
+use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
+use crate::domain::moment::Moment;
+use crate::store::{Snapshot, StoreError};
+
+/// Reads which channels were not notified of the downtime that a check is in, and which have left its audience. An incident of a channel
+/// that has left and that nothing has closed is closed by the next commands.
+pub(super) fn notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes, StoreError> {
+    let mut found = Found { state, notes: AudienceNotes::default(), known: HashSet::new(), unsent: Vec::new() };
+    if state.projects().all(|project_state| project_state.told_down().is_empty()) {
+        return Ok(found.notes);
+    }
+    for row in state.outbox.rows() {
+        if let Some(check) = found.current(row.check, row.flip) {
+            // An end that waits is newer than the downtime that waits with it.
+            let newest = state.outbox.of_pair(row.channel, row.check).last().filter(|newest| newest.flip == row.flip);
+            found.note(check, row.channel, newest.map_or(row.event, |newest| newest.event));
+        }
+    }
+    // When reminders were last delivered.
+    let mut reminded = HashMap::<ChannelId, Moment>::new();
+    // Newest first. A row that cannot be read says nothing: the channel counts as notified.
+    for delivery in snapshot.deliveries_before(DeliveryNumber(u64::MAX))? {
+        let delivery = match delivery {
+            Ok(delivery) => delivery,
+            Err(StoreError::Corrupt { .. }) => continue,
+            Err(_) => break,
+        };
+        if (delivery.event, delivery.outcome) == (Event::Still, DeliveryOutcome::Delivered) {
+            let last = reminded.entry(delivery.channel).or_insert(delivery.finished);
+            *last = delivery.finished.max(*last);
+        }
+        found.note_delivery(&delivery);
+    }
+    let Found { mut notes, unsent, .. } = found;
+    for (check, channel, finished) in unsent {
+        // A reminder names all checks that are down.
+        if reminded.get(&channel).is_none_or(|reminded| *reminded < finished) {
+            notes.set(check, channel, Note::Unnotified);
+        }
+    }
+    Ok(notes)
+}
+
+struct Found<'s> {
+    state: &'s State,
+    notes: AudienceNotes,
+    /// Pairs of which something newer was found.
+    known: HashSet<(CheckId, ChannelId)>,
+    /// Alerts that were never sent, with the time at which that was decided.
+    unsent: Vec<(&'s Check, ChannelId, Moment)>,
+}
+
+impl<'s> Found<'s> {
+    /// The check, if the flip is the one by which it went down, and that was announced.
+    fn current(&self, id: CheckId, flip: FlipNumber) -> Option<&'s Check> {
+        self.state.check(id).filter(|check| check.state.telling.is_told() && check.state.last_flip == flip)
+    }
+
+    fn note_delivery(&mut self, delivery: &Delivery) {
+        let Some(check) = self.current(delivery.check, delivery.flip) else { return };
+        let is_unsent = delivery.event == Event::Down
+            && delivery.attempts == 0
+            && self.state.channel(delivery.channel).is_some_and(|channel| is_end_held_back(channel, delivery.outcome));
+        if !is_unsent {
+            self.note(check, delivery.channel, delivery.event);
+        } else if self.known.insert((check.id, delivery.channel)) {
+            self.unsent.push((check, delivery.channel, delivery.finished));
+        }
+    }
+
+    fn note(&mut self, check: &Check, id: ChannelId, event: Event) {
+        if !matches!(event, Event::Down | Event::Closed) || !self.known.insert((check.id, id)) {
+            return;
+        }
+        let Some(channel) = self.state.channel(id) else { return };
+        if event == Event::Closed {
+            self.notes.set(check, id, Note::Closed);
+        } else if !self.state.hearing(channel).is_of(check) {
+            if channel.settings.takes(Event::Closed) {
+                self.notes.move_channel(check, id, true);
+            } else {
+                self.notes.set(check, id, Note::Left);
+            }
+        }
+    }
+}
