@@ -268,24 +268,32 @@ impl WorkingState {
         true
     }
 
-    /// Removes what waits about a check that is deleted, apart from what is being sent, and closes its incidents.
+    /// Removes what waits about a check that is deleted, apart from what is being sent, and closes its incidents. An end that waits is still
+    /// sent to channels that keep incidents.
     pub(super) fn end_alerts(&mut self, check: &Check, now: Moment) {
         self.compare_audience_of(check, now);
+        let gone = Box::new(GoneCheck { names: NameSet::of(&check.settings), unique_key: UniqueKey::of(check.uuid) });
         let outbox = &self.state.outbox;
         for row in outbox.of_check(check.id).filter(|row| !outbox.is_sending(row.number)).cloned().collect::<Vec<_>>() {
-            self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+            let is_last = self.state.outbox.of_pair(row.channel, row.check).last().is_some_and(|last| last.number == row.number);
+            let is_end = is_last && matches!(row.event, Event::Up | Event::Closed);
+            if is_end && self.state.channel(row.channel).is_some_and(|channel| channel.settings.takes(Event::Closed)) {
+                let row = OutboxRow { event: Event::Closed, gone: Some(gone.clone()), ..OutboxRow::clone(&row) };
+                self.change(Change::Queued(Arc::new(row)));
+            } else {
+                self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
+            }
         }
         if let Telling::Due { .. } = check.state.telling {
             let row = self.row(ChannelId(0), check, Event::Down, check.state.changed, now);
             self.log_delivery(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
         }
         if check.state.telling.is_told() {
-            let gone = GoneCheck { names: NameSet::of(&check.settings), unique_key: UniqueKey::of(check.uuid) };
             for channel in self.state.audience(check, Event::Closed).into_values() {
                 if self.is_unnotified(check, &channel) {
                     continue;
                 }
-                let row = OutboxRow { gone: Some(Box::new(gone.clone())), ..self.row(channel.id, check, Event::Closed, now, now) };
+                let row = OutboxRow { gone: Some(gone.clone()), ..self.row(channel.id, check, Event::Closed, now, now) };
                 self.queue(&channel, row, now);
             }
         }

@@ -1,5 +1,8 @@
 //! Channels that join or leave the audience of a check while it is down.
 
+use overdue::domain::wanted::{Manner, ObjectName, Wanted, WantedChannel, WantedCheck, WantedProject};
+use overdue::engine::command::declare::Declare;
+
 use super::*;
 
 const PAGER: &[(&str, &str)] = &[("key", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk")];
@@ -71,4 +74,189 @@ fn incidents_end_when_their_channel_hears_of_every_check_or_belongs_to_a_group_n
     assert_eq!(told(&engine)[2..], [every, member].map(|channel| (channel, Event::Closed)));
     engine.done(ping(7, Kind::Success, ""));
     assert_eq!(told(&engine).len(), 4, "nobody hears of it now");
+}
+
+/// A check that is assigned to no channel.
+fn unassigned(engine: &mut Engine, uuid: u128) -> CheckId {
+    match engine.done(create_check(MAIN, uuid, Edit::default())) {
+        Outcome::Created(check) => check.id,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// Stops the engine without a word, and starts it again if it `restarts`.
+fn restart(engine: Engine, disk: &Disk, restarts: bool) -> Engine {
+    if !restarts {
+        return engine;
+    }
+    let now = engine.handle.now();
+    drop(engine);
+    reopened(disk, now)
+}
+
+#[test]
+fn a_channel_that_keeps_incidents_is_notified_of_the_end_although_it_joined_late() {
+    for (restarts, end) in [(false, 0), (true, 0), (false, 1), (true, 1), (false, 2), (true, 2)] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let first = channel(&mut engine, 1, "pd", PAGER);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        report(&mut engine, first, all, SendOutcome::Delivered);
+        // The same service with the same key: what the first one has opened, the second one closes.
+        engine.done(Command::DeleteChannel(first));
+        let second = channel(&mut engine, 2, "pd", PAGER);
+        assign(&mut engine, second, id, true);
+        let joined = (Event::Down, DeliveryOutcome::Skipped, "it was down already when the channel was assigned".to_owned());
+        assert_eq!(outcomes(&engine)[1..], [joined]);
+        let mut engine = restart(engine, &disk, restarts);
+        match end {
+            0 => engine.done(ping(7, Kind::Success, "")),
+            1 => engine.done(Command::Pause(id)),
+            _ => engine.done(Command::DeleteCheck(id)),
+        };
+        assert_eq!(told(&engine), [(second, if end == 0 { Event::Up } else { Event::Closed })], "{end}, restarts: {restarts}");
+    }
+}
+
+#[test]
+fn an_alertmanager_that_joins_late_begins_to_fire_and_the_log_does_not_deny_it() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let id = unassigned(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let before = outcomes(&engine);
+        let late = channel(&mut engine, 1, "alertmanager", &[("url", "http://a/")]);
+        assign(&mut engine, late, id, true);
+        assert_eq!((outcomes(&engine), told(&engine)), (before, vec![]));
+        let mut engine = restart(engine, &disk, restarts);
+        engine.done(ping(7, Kind::Success, ""));
+        assert_eq!(told(&engine), [(late, Event::Up)], "restarts: {restarts}");
+    }
+}
+
+#[test]
+fn a_channel_that_joins_again_after_its_incident_was_closed_is_notified_again() {
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let pager = channel(&mut engine, 1, "pd", PAGER);
+        let id = check(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        assign(&mut engine, pager, id, false);
+        let mut engine = restart(engine, &disk, restarts);
+        assign(&mut engine, pager, id, true);
+        let mut engine = restart(engine, &disk, restarts);
+        engine.done(ping(7, Kind::Success, ""));
+        let events = [Event::Down, Event::Closed, Event::Down, Event::Up];
+        assert_eq!(told(&engine), events.map(|event| (pager, event)), "restarts: {restarts}");
+    }
+}
+
+/// A document with one channel of kind `pd`, and one check that it is assigned to.
+fn document(engine: &Engine, every: bool, assigned: bool) -> Command {
+    let (channel, check) = (Uuid::from_u128(1), Uuid::from_u128(7));
+    let settings = [PAGER, &[("every", if every { "on" } else { "off" })]].concat();
+    let settings = ChannelSettings::parse(ChannelKind::named("pd").unwrap(), settings).unwrap();
+    let name = ChannelName::parse("").unwrap();
+    let channels = vec![WantedChannel { id: ObjectName::Uuid(channel), uuid: None, name, settings }];
+    let listed = assigned.then(|| channel.to_string().into()).into_iter().collect();
+    let edit = Edit { channels: Some(ChannelChoice::Listed(listed)), ..Edit::default() };
+    let id = ObjectName::Uuid(check);
+    let checks = vec![WantedCheck { id, uuid: None, was: None, edit, after: Failures::ONE, parents: Vec::new(), paused: None }];
+    let name = engine.handle.with_state(|state| state.project(MAIN).unwrap().project.name.clone());
+    let project = WantedProject { channels, checks, ..WantedProject::new(name) };
+    let wanted = Wanted { source: None, projects: vec![project], users: Vec::new() };
+    let names = (0..5).map(|_| engine.handle.random().uuid()).collect();
+    Command::Declare(Box::new(Declare { wanted, manner: Manner { prune: None, adopts: true }, names }))
+}
+
+#[test]
+fn files_that_move_a_channel_from_every_check_to_one_and_back_close_nothing() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let pager = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
+    let id = unassigned(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    for (every, assigned) in [(false, true), (true, false), (true, true), (false, true)] {
+        let document = document(&engine, every, assigned);
+        engine.done(document);
+        assert_eq!(engine.seen(id).settings.channels.contains(&pager), assigned);
+        assert_eq!((told(&engine), outcomes(&engine)), (vec![(pager, Event::Down)], vec![]), "{every} {assigned}");
+    }
+    let document = document(&engine, false, false);
+    engine.done(document);
+    assert_eq!(told(&engine)[1..], [(pager, Event::Closed)]);
+}
+
+#[test]
+fn an_incident_is_closed_by_the_edit_that_takes_its_channel_away_and_ends_the_downtime() {
+    let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+    engine.project(100);
+    let pager = channel(&mut engine, 1, "pd", PAGER);
+    let id = every(&mut engine, 7, 60, 60);
+    engine.done(ping(7, Kind::Success, ""));
+    wait(&mut engine, 121);
+    assert_eq!(told(&engine), [(pager, Event::Down)]);
+    let timeout = Some(Seconds::parse(86_400).unwrap());
+    let edit = Edit { channels: Some(ChannelChoice::Listed(Vec::new())), timeout, ..Edit::default() };
+    engine.done(Command::UpdateCheck(id, Box::new(edit)));
+    assert_eq!(told(&engine)[1..], [(pager, Event::Closed)], "{:?}", engine.seen(id).state.status);
+}
+
+#[test]
+fn a_reminder_makes_a_late_channel_one_that_is_notified_of_the_end() {
+    for (restarts, sent) in [(false, true), (true, true), (false, false), (true, false)] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds::default());
+        engine.project(100);
+        let id = unassigned(&mut engine, 7);
+        engine.done(ping(7, Kind::Fail, ""));
+        let mail = channel(&mut engine, 1, "email", &[("to", "a@example.org"), ("repeat", "1h")]);
+        assign(&mut engine, mail, id, true);
+        engine.clock.advance_secs(3600);
+        engine.done(Command::Remind(mail));
+        let all = numbers(&engine);
+        begin(&mut engine, all.clone());
+        report(&mut engine, mail, all, if sent { SendOutcome::Delivered } else { SendOutcome::Failed("no".into()) });
+        let mut engine = restart(engine, &disk, restarts);
+        engine.done(ping(7, Kind::Success, ""));
+        let expected = if sent { vec![(mail, Event::Up)] } else { vec![] };
+        assert_eq!(told(&engine), expected, "sent: {sent}, restarts: {restarts}");
+    }
+}
+
+#[test]
+fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_after_a_crash() {
+    const CHECKS: u128 = 35;
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds { alert_rows: 10, ..Thresholds::default() });
+        engine.project(100);
+        let pager = channel(&mut engine, 1, "pd", &[PAGER, &[("every", "on")]].concat());
+        for uuid in 0..CHECKS {
+            unassigned(&mut engine, 100 + uuid);
+            engine.done(ping(100 + uuid, Kind::Fail, ""));
+        }
+        let closed = |engine: &Engine| told(engine).iter().filter(|row| **row == (pager, Event::Closed)).count();
+        set(&mut engine, pager, &[PAGER, &[("every", "off")]].concat());
+        assert_eq!(closed(&engine), 10, "the rows of one command");
+        let mut engine = restart(engine, &disk, restarts);
+        let mut before = closed(&engine);
+        for _ in 0..4 {
+            assert_eq!(engine.writer.step(false), Ok(true));
+            let after = closed(&engine);
+            assert!(restarts || after - before <= 10, "{} rows in one batch", after - before);
+            before = after;
+        }
+        assert_eq!(before, CHECKS as usize, "restarts: {restarts}");
+        engine.done(ping(100, Kind::Success, ""));
+        assert_eq!(told(&engine).len(), 2 * CHECKS as usize);
+    }
 }

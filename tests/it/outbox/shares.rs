@@ -76,3 +76,28 @@ fn a_batch_of_refusals_keeps_no_reader_waiting() {
         assert_eq!(refused, Ok(Err(overdue::engine::command::Refusal::NotPaused)));
     });
 }
+
+#[test]
+fn a_ping_notices_no_more_children_than_a_batch_has_rows_for() {
+    let mut engine = engine();
+    let parent = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Success, ""));
+    let children: Vec<_> = (0..CHECKS).map(|uuid| every(&mut engine, 100 + uuid, 60, 60)).collect();
+    for child in &children {
+        let parents = Some(overdue::domain::parents::Parents::new(vec![parent]).unwrap());
+        engine.done(Command::SetAlerting { check: *child, after: None, parents });
+    }
+    engine.batch((0..CHECKS).map(|uuid| ping(100 + uuid, Kind::Success, "")));
+    // Sooner than the deadline is noticed by itself.
+    let deadline = engine.handle.now().plus_secs(120);
+    engine.clock.set(deadline.plus_micros(3000));
+    engine.done(ping(7, Kind::Fail, ""));
+    let rows = waiting(&engine).len();
+    assert!((10..=10 + 2 * CHANNELS).contains(&rows), "{rows} rows in one batch");
+    engine.clock.advance_secs(1);
+    assert_eq!(engine.writer.step(false), Ok(true));
+    // The others have hidden behind their parent, which is down now.
+    let told: std::collections::BTreeSet<_> = waiting(&engine).into_iter().map(|(_, check, _)| check).collect();
+    let hidden = children.iter().filter(|id| matches!(engine.seen(**id).state.telling, Telling::Due { held: Held::Behind(_), .. }));
+    assert_eq!((told.len() + hidden.count(), told.contains(&parent)), (CHECKS as usize + 1, true));
+}

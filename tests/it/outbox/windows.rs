@@ -156,3 +156,39 @@ fn a_ping_that_finds_its_deadline_passed_in_a_window_notifies_nobody() {
     let reasons = ["it was up again within a maintenance window", "it was down while a parent was, and up again before that"];
     assert_eq!(outcomes(&engine), reasons.map(skipped));
 }
+
+#[test]
+fn what_a_removed_window_held_back_is_told_a_batch_at_a_time() {
+    const CHECKS: u128 = 40;
+    for restarts in [false, true] {
+        let disk = Disk::default();
+        let mut engine = Engine::open(disk.medium(), Thresholds { alert_rows: 10, ..Thresholds::default() });
+        engine.project(100);
+        channel(&mut engine, 1, "webhook", HOOK);
+        let other = window(&mut engine, 600, "db");
+        let id = window(&mut engine, 600, "");
+        let all: Vec<_> = (0..CHECKS).map(|uuid| check(&mut engine, 100 + uuid)).collect();
+        tag(&mut engine, all[0], "db");
+        for uuid in 0..CHECKS {
+            engine.done(ping(100 + uuid, Kind::Fail, ""));
+        }
+        engine.done(Command::DeleteWindow(MAIN, id));
+        assert_eq!(told(&engine).len(), 10);
+        if restarts {
+            let now = engine.handle.now();
+            drop(engine);
+            engine = reopened(&disk, now);
+        }
+        let mut before = told(&engine).len();
+        for _ in 0..5 {
+            engine.clock.advance_secs(1);
+            assert_eq!(engine.writer.step(false), Ok(true));
+            assert!(restarts || told(&engine).len() - before <= 10, "{} rows in one batch", told(&engine).len() - before);
+            before = told(&engine).len();
+        }
+        assert_eq!(before, CHECKS as usize - 1, "within seconds; restarts: {restarts}");
+        assert!(is_held(&engine, all[0]), "by the other window");
+        engine.done(Command::DeleteWindow(MAIN, other));
+        assert_eq!(told(&engine).len(), CHECKS as usize);
+    }
+}

@@ -259,7 +259,7 @@ impl Model {
                 }
                 Ok(Answered::Done)
             }
-            Command::RemoveOrphans => Ok(Answered::Done),
+            Command::RemoveOrphans | Command::CompareAudiences => Ok(Answered::Done),
             Command::CreateProject(request) => {
                 self.free_name(request.name.as_str())?;
                 let log_limit = u64::from(request.ping_log_limit);
