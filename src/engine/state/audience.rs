@@ -1,5 +1,4 @@
-//! Who hears of which checks: the channels that a check is assigned to, those that hear of every check, and the members of groups among
-//! them.
+//! Audiences of checks: the channels that a check is assigned to, those with `every=on`, and the members of groups among them.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,22 +14,22 @@ use crate::domain::check::Check;
 use crate::domain::ids::{ChannelId, ProjectId, hyphenated_uuid};
 use crate::domain::project::Channel;
 
-/// Of which checks of its project a channel hears.
+/// The checks of its project to whose audience a channel belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hearing {
-    /// Of every one.
+    /// True if it belongs to that of every check.
     every: bool,
-    /// Of those that are assigned to one of these: the channel itself and the groups that it is a member of.
+    /// It belongs to that of the checks that are assigned to one of these: the channel itself and the groups that it is a member of.
     through: BTreeSet<ChannelId>,
 }
 
 impl Hearing {
-    /// The channels to which checks are assigned that it hears of; `None`: it hears of every one.
+    /// The channels to which those checks are assigned; `None`: it belongs to the audience of every check.
     pub fn through(&self) -> Option<&BTreeSet<ChannelId>> {
         (!self.every).then_some(&self.through)
     }
 
-    /// Whether it hears of this one.
+    /// True if the channel belongs to the audience of this check.
     pub fn is_of(&self, check: &Check) -> bool {
         self.every || check.settings.channels.iter().any(|channel| self.through.contains(channel))
     }
@@ -39,7 +38,7 @@ impl Hearing {
 /// The reason why an alert about a downtime of a check reaches no channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unnotified {
-    /// No channel is assigned to it, and none hears of every check.
+    /// No channel is assigned to it, and none has `every=on`.
     NoChannel,
     /// Its groups have no channel.
     NoMember,
@@ -111,7 +110,7 @@ fn remove<K: Hash + Eq + Borrow<Q>, Q: Hash + Eq + ?Sized>(ids: &mut HashMap<K, 
 }
 
 impl State {
-    /// The channels that are to be told of an event of a check, each once.
+    /// Returns the channels that are notified of an event of a check.
     pub fn audience(&self, check: &Check, event: Event) -> BTreeMap<ChannelId, Arc<Channel>> {
         let Some(project_state) = self.project(check.project) else { return BTreeMap::new() };
         let every = project_state.channels.values().filter(|channel| channel.settings.common().every);
@@ -182,7 +181,7 @@ impl State {
         })
     }
 
-    /// Of which checks a channel hears.
+    /// Returns to which audiences a channel belongs.
     pub fn hearing(&self, channel: &Channel) -> Hearing {
         let project_state = self.project(channel.project);
         let groups = project_state.into_iter().flat_map(|project_state| project_state.groups.of(channel)).copied();
