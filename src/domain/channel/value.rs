@@ -240,3 +240,28 @@ fn is_host_name(text: &str) -> bool {
     };
     text.len() <= 253 && text.split('.').all(is_label)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_taken_as_openssl_prints_it() {
+        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap() * 8);
+        let pairs = bytes.map(|byte| format!("{byte:02X}"));
+        let (plain, colons) = (pairs.concat(), pairs.join(":"));
+        for text in
+            [format!("sha256:{plain}"), format!("sha256:{colons}"), format!("SHA256 Fingerprint={colons}"), colons.clone(), plain.clone()]
+        {
+            assert_eq!(pin(&text), Ok(bytes), "{text}");
+        }
+        for text in [
+            format!("sha1:{plain}"),
+            format!("sha256:{}", &colons[1..]),
+            format!("sha256:{}:{}", &plain[..2], &plain[2..]),
+            plain[1..].into(),
+        ] {
+            assert!(pin(&text).is_err(), "{text}");
+        }
+    }
+}
