@@ -14,6 +14,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
+use crate::outbound::pem_cause;
+
 /// A certificate with its chain and its private key. Clones show the same one, also after it was read again.
 #[derive(Clone)]
 pub struct Certificate(Arc<Files>);
@@ -131,11 +133,11 @@ fn pair(chain: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
     let told = |what: &str, path: &Path, error: &dyn fmt::Display| CertificateError(format!("{what} {}: {error}", path.display()));
     let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| told("cannot read the certificate", chain, &error))?;
+        .map_err(|error| told("cannot read the certificate", chain, &pem_cause(&error)))?;
     if certificates.is_empty() {
         return Err(told("cannot read the certificate", chain, &"there is no CERTIFICATE section in it"));
     }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| told("cannot read the private key", key, &error))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| told("cannot read the private key", key, &pem_cause(&error)))?;
     CertifiedKey::from_der(certificates, private, &ring::default_provider())
         .map_err(|error| told("cannot use the private key", key, &error))
 }

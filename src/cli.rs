@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::admin::{self, Reply, Request};
@@ -73,7 +73,7 @@ enum Command {
     /// Make, list, test, change and delete notification channels, and assign checks to them
     #[command(subcommand)]
     Channel(ChannelCommand),
-    /// Make, list, change, pause and delete checks, and show what became of them
+    /// Make, list, change, pause and delete checks, and show their pings and flips
     #[command(subcommand)]
     Check(check::CheckCommand),
     /// Make, list, change and delete users of the dashboard, and print the links by which they choose their passwords
@@ -82,40 +82,40 @@ enum Command {
     /// Make, list and delete maintenance windows
     #[command(subcommand)]
     Window(window::WindowCommand),
-    /// Tell nothing that goes down from now on for so long; what is still down then is told
+    /// Silence alerts for a duration; checks that are still down afterwards alert then
     Mute(window::MuteArgs),
-    /// Show what has become of alerts, newest first, or have one sent again
+    /// List alerts with their results, newest first, or send a failed one again
     Deliveries(deliveries::DeliveriesArgs),
     /// Show when a schedule expects its job to run
     Schedule(schedule::ScheduleArgs),
-    /// Write what there is as a file that `apply` reads, or all of it, logs too, as lines that `import overdue` reads
+    /// Export the configuration as a file for `apply`, or everything with logs as lines for `import overdue`
     Export(declare::ExportArgs),
-    /// Show what would change if what files declare were so; the exit status is 3 if something would
+    /// Show the changes that `apply` would make; the exit status is 3 if there are any
     Diff(declare::FilesArgs),
-    /// Make what files declare so, all of it or nothing
+    /// Apply configuration files atomically
     Apply(declare::ApplyArgs),
     /// Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited
     Discover(Box<discover::DiscoverArgs>),
-    /// Bring here what another program kept, or show what would become of it. There nothing is changed
+    /// Import data from another program, or preview the import. The source is not modified
     #[command(subcommand)]
     Import(import::ImportCommand),
-    /// Print the JSON Schema of such files, for editors
+    /// Print the JSON Schema of configuration files, for editors
     Schema,
-    /// Run a job and tell a server that it has begun, how it ended, and the last of what it printed
+    /// Run a job and report its start, its exit status and the end of its output
     Run(job::RunArgs),
     /// Send a ping
     Ping(job::PingArgs),
-    /// Write all that the database holds to a file, also while a server runs
+    /// Back up the database to a file, also while a server runs
     Backup(backup::BackupArgs),
-    /// Make a backup the database of the data directory, while no server runs
+    /// Restore a backup into the data directory, while no server runs
     Restore(backup::RestoreArgs),
-    /// Look whether all of the database, or of a backup, can be read, and what takes its space
+    /// Check that the database, or a backup, can be read completely, and show what takes space in it
     Verify(backup::VerifyArgs),
     /// Give back the disk space that the database no longer uses, while no server runs
     Compact(shared::Json),
-    /// Say by the exit status whether the server on this machine takes pings
+    /// Check that the server on this machine takes pings; the exit status is 0 if it does
     Health(health::HealthArgs),
-    /// Print what completes commands and flags in a shell
+    /// Print the completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Write the manual pages into a directory
     Man(man::ManArgs),
@@ -160,12 +160,14 @@ struct Question {
     whole: bool,
     /// What a test is sent with when no server runs.
     sending: Option<notify::Config>,
+    /// What the request deletes, if a terminal is asked first.
+    deletes: Option<String>,
 }
 
 impl Question {
     /// A question whose answer is shown as JSON or as a table.
     fn shown(request: Request, json: bool) -> Self {
-        Self { request, json, whole: false, sending: None }
+        Self { request, json, whole: false, sending: None, deletes: None }
     }
 }
 
@@ -180,7 +182,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     let program = words.first().map(PathBuf::from).unwrap_or_default();
     let is_job = words.get(1).is_some_and(|word| word == "run");
-    let done = match parse(words, |name| std::env::var_os(name)) {
+    let done = match parse(words.clone(), |name| std::env::var_os(name)) {
         Ok(cli) => dispatch(cli, &program),
         Err(error) if is_job && error.kind() == ErrorKind::UnknownArgument => {
             Err(Failure::usage(format!("{}; write -- before the command of the job", one_line(&error.render().to_string()))))
@@ -190,6 +192,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(status) => status,
         Err(Failure { status, message, lines }) => {
+            let message = if lines { message } else { variables::name_sources(&message, &words, |name| std::env::var_os(name)) };
             let said = if lines { "" } else { "overdue: " };
             let message: Vec<_> = message.trim_end_matches('\n').split('\n').map(table::clean).collect();
             // With nobody left to tell, the exit status has to do.
@@ -287,7 +290,8 @@ fn reply(data: &Path, request: Request, sending: Option<notify::Config>) -> Resu
 
 /// Asks and shows the answer.
 fn ask(data: &Path, question: Question) -> Result<(), Failure> {
-    let Question { request, json, whole, sending } = question;
+    let Question { request, json, whole, sending, deletes } = question;
+    deletes.map_or(Ok(()), |what| shared::confirm_on_terminal(&what))?;
     let shown = match reply(data, request, sending)? {
         Reply::Done | Reply::Piece(_) | Reply::Invalid(_) | Reply::Refused(_) => Ok(()),
         // Those who ask for these show them.
@@ -301,7 +305,7 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Users(rows) => table::show(&rows, json, &user::HEADINGS, user::cells),
         Reply::MadeLink(row) => user::show_link(&row, json),
         Reply::Checks(rows) if whole => table::show_whole(&rows, json),
-        Reply::Checks(rows) => table::show(&rows, json, &check::HEADINGS, check::cells),
+        Reply::Checks(rows) => table::show(&check::sorted(rows, json), json, &check::HEADINGS, check::cells),
         Reply::Pings(rows) => table::show(&rows, json, &check::PING_HEADINGS, check::ping_cells),
         Reply::Flips(rows) => table::show(&rows, json, &["TIMESTAMP", "FROM", "TO"], check::flip_cells),
         Reply::Channels(rows) => table::show(&rows, json, &channel::HEADINGS, channel::cells),
@@ -328,11 +332,39 @@ fn help_or_usage(error: &clap::Error) -> Result<(), Failure> {
         return Ok(());
     }
     let text = error.render().to_string();
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        return Err(Failure::usage(unknown_subcommand(error)));
+    }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = io::stderr().write_all(text.as_bytes());
-        return Err(Failure::usage("say what to do: one of the commands above"));
+        return Err(Failure::usage("a command is missing: give one of those above"));
     }
     Err(Failure::usage(one_line(&text)))
+}
+
+/// What else users look for, and where it is.
+const ELSEWHERE: [(&str, &str); 3] = [
+    ("version", "`overdue --version` prints the version"),
+    ("status", "`overdue check list` shows the checks, `overdue health` tells whether the server takes pings"),
+    ("start", "`overdue serve` runs the server"),
+];
+
+/// Returns what to say of a subcommand that there is none of, with the most similar one.
+fn unknown_subcommand(error: &clap::Error) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        // The last one is the most similar.
+        Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
+        _ => None,
+    };
+    let name = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+    let hint = match ELSEWHERE.iter().find(|(wanted, _)| *wanted == name) {
+        Some((_, hint)) => format!("; {hint}"),
+        None => {
+            text(ContextKind::SuggestedSubcommand).map(|similar| format!("; a similar command exists: '{similar}'")).unwrap_or_default()
+        }
+    };
+    format!("there is no command '{name}'{hint} (see --help)")
 }
 
 /// The part of clap's message that says what is wrong, and its tip; the usage that follows is left to `--help`.

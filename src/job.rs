@@ -104,8 +104,8 @@ async fn tell_of(delivery: Delivery, begins: Report, mut ended: oneshot::Receive
     }
     match delivery.finish(ends).await {
         Told::Taken => {}
-        Told::Waits(why) => say(&format!("the server was not told: {why}; the next run tells it")),
-        Told::Lost(why) => say(&format!("the server was not told: {why}")),
+        Told::Waits(why) => say(&format!("the server did not take the ping: {why}; the next run sends it again")),
+        Told::Lost(why) => say(&format!("the server did not take the ping: {why}")),
     }
 }
 

@@ -21,6 +21,7 @@ use names::Names;
 use pool::Pool;
 use proxy::Proxies;
 use tls::Roots;
+pub(crate) use tls::pem_cause;
 
 pub use command::{CommandEnd, ProcessEnd, ShellCommand};
 pub use error::{SendError, Stage};

@@ -15,6 +15,7 @@ mod medium;
 mod meta;
 mod migrations;
 mod outbox;
+mod overlay;
 pub mod owner;
 mod pieces;
 mod ping;
@@ -92,6 +93,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// True if the file cannot be opened because its file system is read-only, as a snapshot is.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::Directory(_, error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)
+    }
+
     /// Whether there was no space for what was to be written.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Database(redb::Error::Io(error)) if storage::is_full(error))

@@ -31,26 +31,26 @@ complete -c overdue -n "__fish_overdue_needs_command" -f -a "serve" -d 'Run the 
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "project" -d 'Make, list, change and delete projects'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "key" -d 'Make, list and revoke API keys and ping keys'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "channel" -d 'Make, list, test, change and delete notification channels, and assign checks to them'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "check" -d 'Make, list, change, pause and delete checks, and show what became of them'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "check" -d 'Make, list, change, pause and delete checks, and show their pings and flips'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "user" -d 'Make, list, change and delete users of the dashboard, and print the links by which they choose their passwords'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "window" -d 'Make, list and delete maintenance windows'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "mute" -d 'Tell nothing that goes down from now on for so long; what is still down then is told'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "deliveries" -d 'Show what has become of alerts, newest first, or have one sent again'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "mute" -d 'Silence alerts for a duration; checks that are still down afterwards alert then'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "deliveries" -d 'List alerts with their results, newest first, or send a failed one again'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "schedule" -d 'Show when a schedule expects its job to run'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "export" -d 'Write what there is as a file that `apply` reads, or all of it, logs too, as lines that `import overdue` reads'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "diff" -d 'Show what would change if what files declare were so; the exit status is 3 if something would'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "apply" -d 'Make what files declare so, all of it or nothing'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "export" -d 'Export the configuration as a file for `apply`, or everything with logs as lines for `import overdue`'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "diff" -d 'Show the changes that `apply` would make; the exit status is 3 if there are any'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "apply" -d 'Apply configuration files atomically'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "discover" -d 'Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "import" -d 'Bring here what another program kept, or show what would become of it. There nothing is changed'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "schema" -d 'Print the JSON Schema of such files, for editors'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "run" -d 'Run a job and tell a server that it has begun, how it ended, and the last of what it printed'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "import" -d 'Import data from another program, or preview the import. The source is not modified'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "schema" -d 'Print the JSON Schema of configuration files, for editors'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "run" -d 'Run a job and report its start, its exit status and the end of its output'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "ping" -d 'Send a ping'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "backup" -d 'Write all that the database holds to a file, also while a server runs'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "restore" -d 'Make a backup the database of the data directory, while no server runs'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "verify" -d 'Look whether all of the database, or of a backup, can be read, and what takes its space'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "backup" -d 'Back up the database to a file, also while a server runs'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "restore" -d 'Restore a backup into the data directory, while no server runs'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "verify" -d 'Check that the database, or a backup, can be read completely, and show what takes space in it'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "compact" -d 'Give back the disk space that the database no longer uses, while no server runs'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "health" -d 'Say by the exit status whether the server on this machine takes pings'
-complete -c overdue -n "__fish_overdue_needs_command" -f -a "completions" -d 'Print what completes commands and flags in a shell'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "health" -d 'Check that the server on this machine takes pings; the exit status is 0 if it does'
+complete -c overdue -n "__fish_overdue_needs_command" -f -a "completions" -d 'Print the completion script for a shell'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c overdue -n "__fish_overdue_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l listen -d 'Address and port to take HTTP requests on, such as 0.0.0.0:8000 for all addresses of this machine; may be given several times, with commas in the variable' -r
@@ -70,8 +70,8 @@ complete -c overdue -n "__fish_overdue_using_subcommand serve" -l connections-pe
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth -d 'Who sees the dashboard: password (whoever signs in) or none (everybody on this machine and behind trusted proxies, as an owner)' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-header -d 'Header in which a trusted proxy names the user, such as Remote-User; the proxy has to take it off what comes from outside' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-header-secret-file -d 'File with what the proxy has to send in X-Overdue-Proxy-Secret for its header to count' -r
-complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-new-users -d 'What somebody may do, in every project, whom the proxy names and nobody has invited: no (nothing), read-only or member' -r
-complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-logout-url -d 'URL that signing out leads to for whom the proxy has signed in' -r
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-new-users -d 'Access to all projects for users whom the proxy names and who were not added here: no (none), read-only or member' -r
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l auth-logout-url -d 'URL to which users whom the proxy signed in are sent when they sign out' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l session-days -d 'Days after which whoever has not used the dashboard signs in again' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l log -d 'How much is logged: off, error, warn, info, debug or trace' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l log-format -d 'How the log is written: text, or json (an object on each line)' -r
@@ -96,7 +96,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand serve" -l outbound-proxy
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l ca-file -d 'PEM file of certificate authorities to trust besides the system\'s' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l send-per-host -d 'Requests that are sent to one host and port at once' -r
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
-complete -c overdue -n "__fish_overdue_using_subcommand serve" -l no-web -d 'Have no dashboard'
+complete -c overdue -n "__fish_overdue_using_subcommand serve" -l no-web -d 'Disable the dashboard'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l access-log -d 'Log every HTTP request, with *** in place of whatever may be a secret in its path'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -l allow-shell -d 'Run the commands of channels of kind shell'
 complete -c overdue -n "__fish_overdue_using_subcommand serve" -s h -l help -d 'Print help'
@@ -150,7 +150,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand key; and not __fish_seen
 complete -c overdue -n "__fish_overdue_using_subcommand key; and not __fish_seen_subcommand_from create list revoke help" -f -a "list" -d 'List the keys, without the keys themselves'
 complete -c overdue -n "__fish_overdue_using_subcommand key; and not __fish_seen_subcommand_from create list revoke help" -f -a "revoke" -d 'Revoke a key at once'
 complete -c overdue -n "__fish_overdue_using_subcommand key; and not __fish_seen_subcommand_from create list revoke help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c overdue -n "__fish_overdue_using_subcommand key; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand key; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project [default: the only one there is]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand key; and __fish_seen_subcommand_from create" -l access -d 'What it opens: the API, what of the API only reads, or pinging by slug' -r -f -a "read-write\t''
 read-only\t''
 ping\t''"
@@ -180,14 +180,14 @@ complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "rename" -d 'Give a channel another name'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "set" -d 'Give a channel other settings, in place of all that it had or beside them'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "test" -d 'Send a test to a channel and say what came of it; one that arrives enables the channel'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "enable" -d 'Let a channel be told again'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "disable" -d 'Tell a channel nothing more until it is enabled; what waits for it is left out'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "assign" -d 'Have a channel told about checks'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "unassign" -d 'Have a channel told about checks no more'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "enable" -d 'Enable a channel'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "disable" -d 'Disable a channel; alerts that wait for it are skipped'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "assign" -d 'Notify a channel about checks'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "unassign" -d 'Stop notifying a channel about checks'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "delete" -d 'Delete a channel; checks are no longer assigned to it'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "kinds" -d 'Show what kinds of channel there are and what can be set'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and not __fish_seen_subcommand_from create list rename set test enable disable assign unassign delete kinds help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project [default: the only one there is]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from create" -l kind -d 'How it notifies' -r -f -a "alertmanager\t''
 apprise\t''
 call\t''
@@ -299,6 +299,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from unassign" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from delete" -l project -d 'Name or UUID of the project to look in [default: all]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from delete" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from delete" -l yes -d 'Do not ask. Without it a terminal is asked'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from delete" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from kinds" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -310,10 +311,10 @@ complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "rename" -d 'Give a channel another name'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "set" -d 'Give a channel other settings, in place of all that it had or beside them'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "test" -d 'Send a test to a channel and say what came of it; one that arrives enables the channel'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "enable" -d 'Let a channel be told again'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "disable" -d 'Tell a channel nothing more until it is enabled; what waits for it is left out'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "assign" -d 'Have a channel told about checks'
-complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "unassign" -d 'Have a channel told about checks no more'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "enable" -d 'Enable a channel'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "disable" -d 'Disable a channel; alerts that wait for it are skipped'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "assign" -d 'Notify a channel about checks'
+complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "unassign" -d 'Stop notifying a channel about checks'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete a channel; checks are no longer assigned to it'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "kinds" -d 'Show what kinds of channel there are and what can be set'
 complete -c overdue -n "__fish_overdue_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -327,12 +328,17 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_se
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "pause" -d 'Stop watching a check until it is pinged or resumed'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "resume" -d 'Watch a paused check again from its next ping on'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "alerting" -d 'Show when it is told that a check is down, and change that'
-complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "delete" -d 'Delete a check with all that was logged of it'
+complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "delete" -d 'Delete a check with its logs'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "pings" -d 'List the pings of a check, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "flips" -d 'List the changes of a check\'s status, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and not __fish_seen_subcommand_from list show create set pause resume alerting delete pings flips help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -l project -d 'Name or UUID of the project to look in [default: all]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -l tag -d 'Tag that a check must have; may be given several times, with commas in the variable' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -l status -d 'Status that a check must have; may be given several times, with commas in the variable [default: any]' -r -f -a "down\t''
+grace\t''
+up\t''
+new\t''
+paused\t''"
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
@@ -342,7 +348,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_s
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from show" -l json -d 'Print JSON'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project [default: the only one there is]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from create" -l unique -d 'Change the check that agrees on all of these, if there is one; may be given several times, with commas in the variable' -r -f -a "name\t''
 slug\t''
 tags\t''
@@ -421,6 +427,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_s
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from alerting" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from delete" -l project -d 'Name or UUID of the project to look in [default: all]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from delete" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from delete" -l yes -d 'Do not ask. Without it a terminal is asked'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from delete" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from pings" -l project -d 'Name or UUID of the project to look in [default: all]' -r
@@ -440,7 +447,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_s
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "pause" -d 'Stop watching a check until it is pinged or resumed'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Watch a paused check again from its next ping on'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "alerting" -d 'Show when it is told that a check is down, and change that'
-complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete a check with all that was logged of it'
+complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete a check with its logs'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "pings" -d 'List the pings of a check, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "flips" -d 'List the changes of a check\'s status, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand check; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -489,6 +496,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from reset-totp" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from reset-totp" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from delete" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from delete" -l yes -d 'Do not ask. Without it a terminal is asked'
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from delete" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from delete" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand user; and __fish_seen_subcommand_from sign-out" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
@@ -510,7 +518,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand window; and not __fish_s
 complete -c overdue -n "__fish_overdue_using_subcommand window; and not __fish_seen_subcommand_from create list delete help" -f -a "list" -d 'List the maintenance windows'
 complete -c overdue -n "__fish_overdue_using_subcommand window; and not __fish_seen_subcommand_from create list delete help" -f -a "delete" -d 'Delete a maintenance window. What it held back is told'
 complete -c overdue -n "__fish_overdue_using_subcommand window; and not __fish_seen_subcommand_from create list delete help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from create" -l project -d 'Name or UUID of its project [default: the only one there is]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from create" -l tag -d 'Tag that a check must have to be meant; may be given several times, with commas in the variable [default: all checks]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from create" -l at -d 'When it opens, again and again: a cron expression of five fields, or an OnCalendar expression of systemd' -r
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from create" -l tz -d 'Time zone of --at, such as Europe/Riga [default: UTC]' -r
@@ -534,7 +542,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the maintenance windows'
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from help" -f -a "delete" -d 'Delete a maintenance window. What it held back is told'
 complete -c overdue -n "__fish_overdue_using_subcommand window; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c overdue -n "__fish_overdue_using_subcommand mute" -l project -d 'Name or UUID of its project' -r
+complete -c overdue -n "__fish_overdue_using_subcommand mute" -l project -d 'Name or UUID of its project [default: the only one there is]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand mute" -l tag -d 'Tag that a check must have to be meant; may be given several times, with commas in the variable [default: all checks]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand mute" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand mute" -l json -d 'Print JSON'
@@ -707,26 +715,26 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_see
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "project" -d 'Make, list, change and delete projects'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "key" -d 'Make, list and revoke API keys and ping keys'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "channel" -d 'Make, list, test, change and delete notification channels, and assign checks to them'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "check" -d 'Make, list, change, pause and delete checks, and show what became of them'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "check" -d 'Make, list, change, pause and delete checks, and show their pings and flips'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "user" -d 'Make, list, change and delete users of the dashboard, and print the links by which they choose their passwords'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "window" -d 'Make, list and delete maintenance windows'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "mute" -d 'Tell nothing that goes down from now on for so long; what is still down then is told'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "deliveries" -d 'Show what has become of alerts, newest first, or have one sent again'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "mute" -d 'Silence alerts for a duration; checks that are still down afterwards alert then'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "deliveries" -d 'List alerts with their results, newest first, or send a failed one again'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "schedule" -d 'Show when a schedule expects its job to run'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "export" -d 'Write what there is as a file that `apply` reads, or all of it, logs too, as lines that `import overdue` reads'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "diff" -d 'Show what would change if what files declare were so; the exit status is 3 if something would'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "apply" -d 'Make what files declare so, all of it or nothing'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "export" -d 'Export the configuration as a file for `apply`, or everything with logs as lines for `import overdue`'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "diff" -d 'Show the changes that `apply` would make; the exit status is 3 if there are any'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "apply" -d 'Apply configuration files atomically'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "discover" -d 'Find jobs in crontabs and timers, and propose a check for each, with the edit that makes it report. Nothing is edited'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "import" -d 'Bring here what another program kept, or show what would become of it. There nothing is changed'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "schema" -d 'Print the JSON Schema of such files, for editors'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "run" -d 'Run a job and tell a server that it has begun, how it ended, and the last of what it printed'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "import" -d 'Import data from another program, or preview the import. The source is not modified'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "schema" -d 'Print the JSON Schema of configuration files, for editors'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "run" -d 'Run a job and report its start, its exit status and the end of its output'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "ping" -d 'Send a ping'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "backup" -d 'Write all that the database holds to a file, also while a server runs'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "restore" -d 'Make a backup the database of the data directory, while no server runs'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "verify" -d 'Look whether all of the database, or of a backup, can be read, and what takes its space'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "backup" -d 'Back up the database to a file, also while a server runs'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "restore" -d 'Restore a backup into the data directory, while no server runs'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "verify" -d 'Check that the database, or a backup, can be read completely, and show what takes space in it'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "compact" -d 'Give back the disk space that the database no longer uses, while no server runs'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "health" -d 'Say by the exit status whether the server on this machine takes pings'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "completions" -d 'Print what completes commands and flags in a shell'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "health" -d 'Check that the server on this machine takes pings; the exit status is 0 if it does'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "completions" -d 'Print the completion script for a shell'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and not __fish_seen_subcommand_from serve project key channel check user window mute deliveries schedule export diff apply discover import schema run ping backup restore verify compact health completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from project" -f -a "create" -d 'Make a project and print its UUID'
@@ -743,10 +751,10 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "rename" -d 'Give a channel another name'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "set" -d 'Give a channel other settings, in place of all that it had or beside them'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "test" -d 'Send a test to a channel and say what came of it; one that arrives enables the channel'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "enable" -d 'Let a channel be told again'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "disable" -d 'Tell a channel nothing more until it is enabled; what waits for it is left out'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "assign" -d 'Have a channel told about checks'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "unassign" -d 'Have a channel told about checks no more'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "enable" -d 'Enable a channel'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "disable" -d 'Disable a channel; alerts that wait for it are skipped'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "assign" -d 'Notify a channel about checks'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "unassign" -d 'Stop notifying a channel about checks'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "delete" -d 'Delete a channel; checks are no longer assigned to it'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "kinds" -d 'Show what kinds of channel there are and what can be set'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "list" -d 'List the checks'
@@ -756,7 +764,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_su
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "pause" -d 'Stop watching a check until it is pinged or resumed'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "resume" -d 'Watch a paused check again from its next ping on'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "alerting" -d 'Show when it is told that a check is down, and change that'
-complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "delete" -d 'Delete a check with all that was logged of it'
+complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "delete" -d 'Delete a check with its logs'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "pings" -d 'List the pings of a check, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from check" -f -a "flips" -d 'List the changes of a check\'s status, newest first'
 complete -c overdue -n "__fish_overdue_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "create" -d 'Make a user; without a password it prints a link by which the user chooses one'

@@ -301,9 +301,20 @@ async fn next_line(stream: &mut BufReader<UnixStream>, patience: Duration, direc
     if line.ends_with(b"\n") { line::decode(&line).map_err(AskError::Unreadable) } else { Err(AskError::HungUp) }
 }
 
+/// Finds a way to read what a directory holds. On a read-only file system, such as a snapshot, the database is read as it is.
+async fn way_to_read(directory: &Path) -> Result<Way, AskError> {
+    match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))? {
+        Err(AskError::Store(error)) if error.is_read_only() => {
+            let opened = Medium::unchanged(directory).and_then(|medium| engine::open(engine::Config::without_pings(medium)));
+            opened.map(|(handle, writer)| Way::Database(handle, Box::new(writer))).map_err(AskError::Store)
+        }
+        found => found,
+    }
+}
+
 /// Has a backup of this directory's database written to `out`, by the server that runs on it or by ourselves.
 pub async fn backup(directory: &Path, mut out: impl Write) -> Result<(), AskError> {
-    match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))?? {
+    match way_to_read(directory).await? {
         // Nothing is changed: nobody has to write.
         Way::Database(handle, _writer) => backup::write(&handle, out).map_err(AskError::Backup),
         Way::Server(stream) => pieces(stream, &Request::Backup {}, directory, &mut out).await,
@@ -314,7 +325,7 @@ pub async fn backup(directory: &Path, mut out: impl Write) -> Result<(), AskErro
 /// it or by ourselves.
 pub async fn export_lines(directory: &Path, project: Option<String>, logs: bool, mut out: impl Write) -> Result<(), AskError> {
     let request = Request::ExportLines { project, logs };
-    match timeout(PATIENCE, way(directory, false)).await.map_err(|_| AskError::Silent(directory.into()))?? {
+    match way_to_read(directory).await? {
         Way::Server(stream) => pieces(stream, &request, directory, &mut out).await,
         // Nothing is changed: nobody has to write.
         Way::Database(handle, _writer) => {

@@ -68,6 +68,7 @@ pub async fn perform(handle: &Handle, request: Request, document: Vec<u8>) -> An
 
 async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<Answer, ManageError> {
     let id = |project: &str| manage::project::find(handle, project).map(|project| project.id);
+    let one = |project: Option<String>| manage::project::find_or_only(handle, project.as_deref()).map(|project| project.id);
     let any = |project: Option<String>| project.as_deref().map(id).transpose();
     let find_channel = |project, channel: &str| manage::channel::find(handle, any(project)?, channel);
     let reply = match request {
@@ -82,13 +83,13 @@ async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<
         Request::DeleteProject { project } => manage::project::delete(handle, id(&project)?).await.map(|()| Reply::Done),
         Request::ListProjects {} => Ok(list_projects(handle)),
         Request::CreateKey { project, access, label } => {
-            let (KeyId(id), key) = manage::key::create(handle, id(&project)?, access, label).await?;
+            let (KeyId(id), key) = manage::key::create(handle, one(project)?, access, label).await?;
             Ok(Reply::MadeKey(MadeKey { id, key }))
         }
         Request::RevokeKey { id } => manage::key::revoke(handle, id).await.map(|()| Reply::Done),
         Request::ListKeys { project, show_ping_keys } => Ok(list_keys(handle, any(project)?, show_ping_keys)),
         Request::CreateChannel { project, name, settings } => {
-            let channel = manage::channel::create(handle, id(&project)?, name, settings).await?;
+            let channel = manage::channel::create(handle, one(project)?, name, settings).await?;
             Ok(Reply::Made(channel.uuid))
         }
         Request::SetChannel { project, channel, name, settings, keep } => {
@@ -119,7 +120,7 @@ async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<
         }
         Request::RetryDelivery { number } => manage::delivery::retry(handle, number).await.map(Reply::Queued),
         Request::CreateWindow { project, name, tags, times } => {
-            let window = manage::window::create(handle, id(&project)?, name, tags, times).await?;
+            let window = manage::window::create(handle, one(project)?, name, tags, times).await?;
             Ok(Reply::Made(window.uuid))
         }
         Request::ListWindows { project } => Ok(windows::list(handle, any(project)?)),
@@ -128,7 +129,7 @@ async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<
             manage::window::delete(handle, &window).await.map(|()| Reply::Done)
         }
         Request::CreateCheck { project, edit, unique } => {
-            let check = manage::check::create(handle, id(&project)?, *edit, unique).await?;
+            let check = manage::check::create(handle, one(project)?, *edit, unique).await?;
             Ok(Reply::Made(check.uuid))
         }
         Request::OfCheck { project, check, what } => {
@@ -164,7 +165,9 @@ async fn answer(handle: &Handle, request: Request, document: Vec<u8>) -> Result<
             };
             return streamed(handle, write).await;
         }
-        Request::ListChecks { project, tags } => return Ok(Listing::new(any(project)?, tags).page(handle)),
+        Request::ListChecks { project, tags, statuses } => {
+            return Ok(Listing::new(any(project)?, tags, statuses.unwrap_or_default()).page(handle));
+        }
     };
     reply.map(|reply| (reply, None))
 }

@@ -56,7 +56,7 @@ pub enum Request {
     ListProjects {},
     /// Makes a key; answered with the key itself, which cannot be shown again unless it is a ping key.
     CreateKey {
-        project: String,
+        project: Option<String>,
         #[serde(with = "form::access")]
         access: Access,
         #[serde(with = "form::key_label")]
@@ -68,7 +68,7 @@ pub enum Request {
     ListKeys { project: Option<String>, show_ping_keys: bool },
     /// Makes a channel; answered with its UUID.
     CreateChannel {
-        project: String,
+        project: Option<String>,
         #[serde(with = "form::channel_name")]
         name: ChannelName,
         #[serde(with = "form::settings")]
@@ -120,7 +120,7 @@ pub enum Request {
     Import(ImportRequest),
     /// Makes a maintenance window; answered with its UUID.
     CreateWindow {
-        project: String,
+        project: Option<String>,
         #[serde(with = "window::name")]
         name: Name,
         #[serde(with = "window::tags")]
@@ -134,14 +134,14 @@ pub enum Request {
     DeleteWindow { project: Option<String>, window: String },
     /// Makes a check, or changes the one that agrees with it on all of `unique`; answered with its UUID.
     CreateCheck {
-        project: String,
+        project: Option<String>,
         #[serde(with = "check::edit")]
         edit: Box<Edit>,
         #[serde(with = "check::unique")]
         unique: Vec<UniqueField>,
     },
-    /// The checks of a project or of all that have all of these tags, oldest first.
-    ListChecks { project: Option<String>, tags: Vec<String> },
+    /// The checks of a project or of all that have all of these tags and, unless none is named, one of these statuses, oldest first.
+    ListChecks { project: Option<String>, tags: Vec<String>, statuses: Option<Vec<String>> },
     /// Something about one check.
     OfCheck { project: Option<String>, check: String, what: OfCheck },
     /// Makes a user; answered with its UUID or, if it has no password, with the link by which it chooses one.

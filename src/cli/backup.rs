@@ -136,7 +136,7 @@ impl RestoreArgs {
             BackupError::Store(error) => Failure::other(error),
             error => of_file(&self.file)(error),
         })?;
-        let _ = writeln!(io::stderr(), "overdue: {} is the database of {made} now", data.join(FILE_NAME).display());
+        let _ = writeln!(io::stderr(), "overdue: {} was restored from the backup of {made}", data.join(FILE_NAME).display());
         Ok(())
     }
 }
@@ -201,7 +201,7 @@ impl Verified {
         let bytes = self.bytes().map_or(String::new(), |bytes| format!(" in {bytes}"));
         let mut words = vec![
             format!("{}{made}: layout {schema}, {} bytes of rows{bytes}", self.path.display(), self.bytes_of_rows()),
-            format!("{sound_bodies} bodies are what was logged; {dead_pings} pings are beyond their log limit"),
+            format!("{sound_bodies} bodies match their checksums; {dead_pings} pings exceed the log limit and will be removed"),
         ];
         if *put_aside > 0 {
             words.push(format!("{put_aside} rows are put aside, which a release could not read"));
@@ -229,7 +229,14 @@ fn inspect_database(data: &Path, path: &Path) -> Result<(bool, Findings), Failur
         return Err(Failure::other(admin::AskError::NoDatabase(data.into())));
     }
     let mut inspection = Inspection::default();
-    match Store::inspect(&Medium::Directory(data.into()), &Progress::default(), &mut inspection) {
+    let inspected = match Store::inspect(&Medium::Directory(data.into()), &Progress::default(), &mut inspection) {
+        // A snapshot of a file system.
+        Err(error) if error.is_read_only() => {
+            Medium::unchanged(data).and_then(|medium| Store::inspect(&medium, &Progress::default(), &mut inspection))
+        }
+        inspected => inspected,
+    };
+    match inspected {
         Ok(sound) => return Ok((sound, inspection.end())),
         Err(StoreError::InUse(_)) => {}
         Err(error) => return Err(Failure::other(error)),

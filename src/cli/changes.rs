@@ -89,7 +89,7 @@ fn counted(rows: &[ChangeRow], tense: Tense) -> String {
     match (counted.is_empty(), tense) {
         (false, _) => counted.join(", "),
         (true, Tense::Would) => "nothing to do".into(),
-        (true, Tense::Did) => "nothing was to be done".into(),
+        (true, Tense::Did) => "no changes".into(),
     }
 }
 

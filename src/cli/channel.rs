@@ -10,7 +10,7 @@ use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, Type
 use clap::{ArgAction, Args, Subcommand};
 
 use super::outbound::OutboundFlags;
-use super::shared::{AnyProject, Json, OneProject, read_at_most};
+use super::shared::{AnyProject, Json, OneProject, Yes, read_at_most};
 use super::{Failure, Question};
 use super::{reply, table};
 use crate::admin::channel::{ChannelRow, Chosen, OfChannel, TestRow};
@@ -123,17 +123,17 @@ pub(super) enum Manage {
         #[command(flatten)]
         outbound: Box<OutboundFlags>,
     },
-    /// Let a channel be told again
+    /// Enable a channel
     Enable {
         #[command(flatten)]
         which: Which,
     },
-    /// Tell a channel nothing more until it is enabled; what waits for it is left out
+    /// Disable a channel; alerts that wait for it are skipped
     Disable {
         #[command(flatten)]
         which: Which,
     },
-    /// Have a channel told about checks
+    /// Notify a channel about checks
     Assign {
         #[command(flatten)]
         which: Which,
@@ -144,7 +144,7 @@ pub(super) enum Manage {
         #[command(flatten)]
         json: Json,
     },
-    /// Have a channel told about checks no more
+    /// Stop notifying a channel about checks
     Unassign {
         #[command(flatten)]
         which: Which,
@@ -159,6 +159,9 @@ pub(super) enum Manage {
     Delete {
         #[command(flatten)]
         which: Which,
+
+        #[command(flatten)]
+        yes: Yes,
     },
 }
 
@@ -237,8 +240,9 @@ impl Manage {
             Self::Disable { which } => which.ask(OfChannel::Disable).into(),
             Self::Assign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Assign(checks.into())), json),
             Self::Unassign { which, checks, json: Json { json } } => Question::shown(which.ask(OfChannel::Unassign(checks.into())), json),
-            Self::Delete { which: Which { channel, project: AnyProject { project } } } => {
-                Request::DeleteChannel { project, channel }.into()
+            Self::Delete { which: Which { channel, project: AnyProject { project } }, yes: Yes { yes } } => {
+                let deletes = (!yes).then(|| format!("the channel {channel:?}"));
+                Question { deletes, ..Request::DeleteChannel { project, channel }.into() }
             }
         })
     }

@@ -4,7 +4,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::Question;
-use super::shared::{AnyProject, Json, OneProject};
+use super::shared::{AnyProject, Json, OneProject, Yes};
 use crate::admin::check::{self, CheckRow, FlipRow, PingRow};
 use crate::admin::{OfCheck, Request};
 use crate::domain::edit::{ChannelChoice, Edit, UniqueField};
@@ -22,6 +22,10 @@ pub(super) enum CheckCommand {
         /// Tag that a check must have; may be given several times, with commas in the variable
         #[arg(long, env = "OVERDUE_TAG", value_delimiter = ',')]
         tag: Vec<String>,
+
+        /// Status that a check must have; may be given several times, with commas in the variable [default: any]
+        #[arg(long, env = "OVERDUE_STATUS", value_delimiter = ',', value_parser = PossibleValuesParser::new(URGENCY))]
+        status: Vec<String>,
 
         #[command(flatten)]
         json: Json,
@@ -85,10 +89,13 @@ pub(super) enum CheckCommand {
         #[command(flatten)]
         json: Json,
     },
-    /// Delete a check with all that was logged of it
+    /// Delete a check with its logs
     Delete {
         #[command(flatten)]
         which: Which,
+
+        #[command(flatten)]
+        yes: Yes,
     },
     /// List the pings of a check, newest first
     Pings {
@@ -247,8 +254,8 @@ impl From<Fields> for Box<Edit> {
 impl From<CheckCommand> for Question {
     fn from(command: CheckCommand) -> Self {
         match command {
-            CheckCommand::List { project: AnyProject { project }, tag: tags, json: Json { json } } => {
-                Self::shown(Request::ListChecks { project, tags }, json)
+            CheckCommand::List { project: AnyProject { project }, tag: tags, status: statuses, json: Json { json } } => {
+                Self::shown(Request::ListChecks { project, tags, statuses: Some(statuses) }, json)
             }
             CheckCommand::Show { which, json: Json { json } } => Self { whole: true, ..Self::shown(which.ask(OfCheck::Show), json) },
             CheckCommand::Create { project: OneProject { project }, unique, fields, json: Json { json } } => {
@@ -261,11 +268,25 @@ impl From<CheckCommand> for Question {
                 let parents = parent.map(|parents| parents.into_iter().filter(|parent| !parent.is_empty()).collect());
                 Self::shown(which.ask(OfCheck::Alerting { after, parents }), json)
             }
-            CheckCommand::Delete { which } => which.ask(OfCheck::Delete).into(),
+            CheckCommand::Delete { which, yes: Yes { yes } } => {
+                let deletes = (!yes).then(|| format!("the check {:?} with its logs", which.check));
+                Self { deletes, ..which.ask(OfCheck::Delete).into() }
+            }
             CheckCommand::Pings { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Pings), json),
             CheckCommand::Flips { which, json: Json { json } } => Self::shown(which.ask(OfCheck::Flips), json),
         }
     }
+}
+
+/// The words for a status, the most urgent first.
+const URGENCY: [&str; 5] = ["down", "grace", "up", "new", "paused"];
+
+/// Returns the checks as they are shown: in a table the most urgent first, for programs oldest first as they came.
+pub(super) fn sorted(mut rows: Vec<CheckRow>, json: bool) -> Vec<CheckRow> {
+    if !json {
+        rows.sort_by_key(|row| URGENCY.iter().position(|status| *status == row.status));
+    }
+    rows
 }
 
 /// The headings of the table of checks.

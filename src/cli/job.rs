@@ -144,10 +144,10 @@ impl PingArgs {
         match on_a_runtime(job::ping(url, body, &delivery))? {
             Told::Taken => Ok(()),
             Told::Waits(why) => {
-                let _ = writeln!(io::stderr(), "overdue: the server was not told: {why}; the next run tells it");
+                let _ = writeln!(io::stderr(), "overdue: the server did not take the ping: {why}; the next run sends it again");
                 Ok(())
             }
-            Told::Lost(why) => Err(Failure::other(format!("the server was not told: {why}"))),
+            Told::Lost(why) => Err(Failure::other(format!("the server did not take the ping: {why}"))),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! `overdue man`: the manual pages, from the one table of flags.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory as _};
 
 use super::{Cli, Failure};
+use crate::store::FILE_NAME;
 
 #[derive(Args)]
 pub(super) struct ManArgs {
@@ -21,7 +23,91 @@ impl ManArgs {
 
 /// Writes a page for each subcommand.
 pub(super) fn write(directory: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(directory)?;
+    fs::create_dir_all(directory)?;
     // The commit is not in the pages, so that they are the same for the same flags.
-    clap_mangen::generate_to(Cli::command().version(env!("CARGO_PKG_VERSION")), directory)
+    let mut command = Cli::command().version(env!("CARGO_PKG_VERSION")).disable_help_subcommand(true);
+    command.build();
+    write_page(&command, "overdue", directory)
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_page(command: &clap::Command, name: &str, directory: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        write_page(subcommand, &format!("{name}-{}", subcommand.get_name()), directory)?;
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let page = String::from_utf8_lossy(&page);
+    let (text, version) = page.split_at(page.find(".SH VERSION").unwrap_or(page.len()));
+    // The words of a job begin behind two hyphens.
+    let text = text.replace("<\\fIURL\\fR> <\\fICOMMAND\\fR>", "<\\fIURL\\fR> \\fB\\-\\-\\fR <\\fICOMMAND\\fR>...");
+    fs::write(directory.join(format!("{name}.1")), format!("{text}{}{version}", sections(name)))
+}
+
+/// Exit statuses of commands that have others than 0, 1 and 2.
+const STATUSES: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "overdue-run",
+        &[
+            ("N", "The exit status of the job."),
+            ("126", "The job cannot be executed."),
+            ("127", "The job is not found."),
+            ("128+N", "Signal N ended the job."),
+        ],
+    ),
+    (
+        "overdue-diff",
+        &[("0", "Nothing would change."), ("1", "It did not work."), ("2", "A file is wrong."), ("3", "Something would change.")],
+    ),
+    ("overdue-health", &[("0", "The server takes pings."), ("1", "It does not."), ("2", "The command line is wrong.")]),
+];
+const USUAL_STATUSES: &[(&str, &str)] =
+    &[("0", "Done."), ("1", "It did not work."), ("2", "The command line, a variable or a file is wrong.")];
+
+/// Command lines for the commands that are used most.
+const EXAMPLES: [(&str, &[&str]); 6] = [
+    ("overdue-serve", &["overdue serve --listen 0.0.0.0:8000 --base-url http://192.168.1.5:8000"]),
+    ("overdue-run", &["overdue run https://checks.example.org/ping/UUID -- /usr/local/bin/backup --all"]),
+    ("overdue-ping", &["overdue ping --action fail https://checks.example.org/ping/UUID"]),
+    ("overdue-backup", &["overdue backup /var/backups/overdue/today.zst", "overdue backup - | restic backup --stdin"]),
+    ("overdue-apply", &["overdue export > checks.toml", "overdue diff checks.toml", "overdue apply checks.toml"]),
+    ("overdue-discover", &["overdue discover --write jobs"]),
+];
+
+/// Returns the sections that do not follow from the flags.
+fn sections(name: &str) -> String {
+    let mut text = String::new();
+    let of =
+        |table: &[(&str, &'static [(&'static str, &'static str)])]| table.iter().find(|(page, _)| *page == name).map(|(_, rows)| *rows);
+    text += &list("EXIT STATUS", of(&STATUSES).unwrap_or(USUAL_STATUSES));
+    if name == "overdue" {
+        text += ".SH ENVIRONMENT\nEvery option has a variable: OVERDUE_ and its name in capitals, with underscores in place of hyphens. An option \
+                 on the command line wins. An empty variable is one that is not set.\n";
+    }
+    if ["overdue", "overdue-serve"].contains(&name) {
+        let database = format!("DIR/{FILE_NAME}");
+        let files =
+            [(database.as_str(), "The database in the data directory."), ("/etc/default/overdue", "Variables of the packaged service.")];
+        text += &list("FILES", &files);
+    }
+    if let Some((_, lines)) = EXAMPLES.iter().find(|(page, _)| *page == name) {
+        text += &format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n"));
+    }
+    let others = match name {
+        "overdue" => "The chapters of the documentation are served at /docs/ of the dashboard.",
+        "overdue-apply" | "overdue-diff" | "overdue-export" => "overdue(1), overdue-schema(1), which prints the JSON Schema of the files",
+        "overdue-run" => "overdue(1), overdue-ping(1)",
+        _ => "overdue(1)",
+    };
+    text + &format!(".SH \"SEE ALSO\"\n{}\n", escaped(others))
+}
+
+fn list(heading: &str, rows: &[(&str, &str)]) -> String {
+    let rows = rows.iter().map(|(term, text)| format!(".TP\n\\fB{}\\fR\n{}\n", escaped(term), escaped(text)));
+    format!(".SH \"{heading}\"\n{}", rows.collect::<String>())
+}
+
+/// Text in which roff takes no character for its own.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -1,12 +1,12 @@
 //! `overdue project`: the flags of its subcommands.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::shared::{ANY_U32, Json, number};
+use super::shared::{ANY_U32, Json, confirm, number};
 use super::{Failure, Question};
 use crate::admin::import::ImportRequest;
 use crate::admin::{CheckLimit, ProjectRow, Reply, Request};
@@ -114,11 +114,7 @@ impl ProjectCommand {
         if !io::stdin().is_terminal() {
             return Err(Failure::usage(format!("this deletes {what}: if that is meant, add --yes")));
         }
-        let mut answer = String::new();
-        let asked = write!(io::stderr(), "Delete {what}? [y/N] ").and_then(|()| io::stdin().lock().read_line(&mut answer));
-        asked.map_err(Failure::other)?;
-        let yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
-        if yes { Ok(()) } else { Err(Failure::other("nothing was deleted")) }
+        confirm(&what, io::stdin().lock(), io::stderr())
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct ServeArgs {
     web: WebFlags,
 
     /// How much is logged: off, error, warn, info, debug or trace
-    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", help_heading = "Log and metrics")]
+    #[arg(long, env = "OVERDUE_LOG", value_name = "LEVEL", default_value = "info", value_parser = log_level, help_heading = "Log and metrics")]
     log: LevelFilter,
 
     /// How the log is written: text, or json (an object on each line)
@@ -162,6 +162,10 @@ fn after_outage(text: &str) -> Result<AfterOutage, &'static str> {
         "at-once" => Ok(AfterOutage::AtOnce),
         _ => Err("give hold or at-once"),
     }
+}
+
+fn log_level(text: &str) -> Result<LevelFilter, &'static str> {
+    text.parse().map_err(|_| "give off, error, warn, info, debug or trace")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {

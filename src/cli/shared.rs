@@ -1,7 +1,7 @@
 //! Flags that several subcommands have.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufRead, IsTerminal as _, Read as _, Write};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -9,6 +9,8 @@ use std::path::Path;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use ipnet::IpNet;
+
+use super::Failure;
 
 /// Reads a whole number of a range; an error says which numbers are taken. The flag has to allow negative numbers, so that they get here.
 pub(super) fn number<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -45,12 +47,34 @@ pub(super) struct Json {
     pub(super) json: bool,
 }
 
+/// The flag of commands that delete.
+#[derive(Args)]
+pub(super) struct Yes {
+    /// Do not ask. Without it a terminal is asked
+    #[arg(long, env = "OVERDUE_YES", value_parser = FalseyValueParser::new())]
+    pub(super) yes: bool,
+}
+
+/// Asks on the terminal before something is deleted. Where there is no terminal, nothing is asked.
+pub(super) fn confirm_on_terminal(what: &str) -> Result<(), Failure> {
+    if io::stdin().is_terminal() { confirm(what, io::stdin().lock(), io::stderr()) } else { Ok(()) }
+}
+
+/// Asks whether to delete this; an error unless the answer is yes.
+pub(super) fn confirm(what: &str, mut answers: impl BufRead, mut questions: impl Write) -> Result<(), Failure> {
+    let mut answer = String::new();
+    let asked = write!(questions, "Delete {what}? [y/N] ").and_then(|()| answers.read_line(&mut answer));
+    asked.map_err(Failure::other)?;
+    let yes = ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+    if yes { Ok(()) } else { Err(Failure::other("nothing was deleted")) }
+}
+
 /// A project that something new will belong to.
 #[derive(Args)]
 pub(super) struct OneProject {
-    /// Name or UUID of its project
+    /// Name or UUID of its project [default: the only one there is]
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
-    pub(super) project: String,
+    pub(super) project: Option<String>,
 }
 
 /// A project to look in.
@@ -64,8 +88,16 @@ pub(super) struct AnyProject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn only_yes_deletes() {
+        for (answer, is_yes) in [("y\n", true), ("Yes\n", true), ("\n", false), ("", false), ("no\n", false), ("yesterday\n", false)] {
+            let mut asked = Vec::new();
+            let confirmed = confirm("the check \"a\"", answer.as_bytes(), &mut asked);
+            assert_eq!((confirmed.is_ok(), asked.as_slice()), (is_yes, &b"Delete the check \"a\"? [y/N] "[..]), "{answer:?}");
+        }
+    }
 
     #[test]
     fn files_that_are_too_long_are_refused_before_they_are_read() {

@@ -56,7 +56,7 @@ fn errors_are_one_line() {
             "invalid value 'a@b' for '--ping-email-domain <DOMAIN>': the domain of ping addresses is a host name such as ping.example.org (see --help)",
         ),
         (&["serve", "--liste", "x"], "unexpected argument '--liste' found; a similar argument exists: '--listen' (see --help)"),
-        (&["key", "create"], "the following required arguments were not provided: --project <NAME> --access <ACCESS> (see --help)"),
+        (&["key", "create"], "the following required arguments were not provided: --access <ACCESS> (see --help)"),
         (
             &["project", "set", "a"],
             "the following required arguments were not provided: <--check-limit <N|none>|--ping-log-limit <N>> (see --help)",
@@ -85,10 +85,44 @@ fn errors_are_one_line() {
             &["schedule", "* * * *"],
             "invalid value '* * * *' for '[EXPR]': 4 fields: cron takes five, namely minute, hour, day of month, month and weekday (see --help)",
         ),
-        (&["prject"], "unrecognized subcommand 'prject'; a similar subcommand exists: 'project' (see --help)"),
     ] {
         let error = Cli::try_parse_from(["overdue"].iter().chain(words)).err().unwrap();
         assert_eq!(one_line(&error.render().to_string()), line);
         assert_eq!(help_or_usage(&error).err().unwrap().status, 2);
+    }
+}
+
+#[test]
+fn an_unknown_command_names_the_most_similar_one() {
+    for (name, hint) in [
+        ("prject", "; a similar command exists: 'project'"),
+        ("servee", "; a similar command exists: 'serve'"),
+        ("version", "; `overdue --version` prints the version"),
+        ("status", "; `overdue check list` shows the checks, `overdue health` tells whether the server takes pings"),
+        ("xyzzy", ""),
+    ] {
+        let error = Cli::try_parse_from(["overdue", name]).err().unwrap();
+        let failure = help_or_usage(&error).err().unwrap();
+        assert_eq!((failure.status, failure.message), (2, format!("there is no command '{name}'{hint} (see --help)")));
+    }
+}
+
+#[test]
+fn an_error_names_the_variable_that_a_value_came_from() {
+    let variable = |name: &OsStr| ["OVERDUE_LISTEN", "OVERDUE_TRIAL"].iter().any(|set| *set == name).then(|| OsString::from("x"));
+    for (words, message, wanted) in [
+        (
+            "serve",
+            "invalid value 'x' for '--listen <ADDR:PORT>': give",
+            "invalid value 'x' for '--listen <ADDR:PORT>' (set by OVERDUE_LISTEN): give",
+        ),
+        ("serve --listen=x", "invalid value 'x' for '--listen <ADDR:PORT>': give", "invalid value 'x' for '--listen <ADDR:PORT>': give"),
+        ("serve --listen x", "--listen is taken", "--listen is taken"),
+        ("run URL -- job --listen", "--listen is taken; see --listen", "--listen (set by OVERDUE_LISTEN) is taken; see --listen"),
+        ("import", "'--live' cannot be used with '--trial'", "'--live' cannot be used with '--trial (set by OVERDUE_TRIAL)'"),
+        ("serve", "--smtp-listen needs --ping-email-domain -- a -", "--smtp-listen needs --ping-email-domain -- a -"),
+    ] {
+        let words: Vec<_> = words.split(' ').map(OsString::from).collect();
+        assert_eq!(variables::name_sources(message, &words, variable), wanted);
     }
 }

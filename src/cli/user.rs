@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use clap::builder::FalseyValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::shared::Json;
+use super::shared::{Json, Yes};
 use super::{Failure, Question, table};
 use crate::admin::Request;
 use crate::admin::user::{Granted, GrantedProject, LinkRow, OfUser, UserRow};
@@ -86,6 +86,9 @@ pub(super) enum UserCommand {
     Delete {
         /// Its name or UUID
         user: String,
+
+        #[command(flatten)]
+        yes: Yes,
     },
     /// End all sessions of a user
     SignOut {
@@ -172,7 +175,10 @@ impl UserCommand {
                 of(user, OfUser::Set { name, grant: role.granted(), disabled }).into()
             }
             Self::ResetTotp { user } => of(user, OfUser::ResetTotp).into(),
-            Self::Delete { user } => of(user, OfUser::Delete).into(),
+            Self::Delete { user, yes: Yes { yes } } => {
+                let deletes = (!yes).then(|| format!("the user {user:?}"));
+                Question { deletes, ..of(user, OfUser::Delete).into() }
+            }
             Self::SignOut { user } => of(user, OfUser::SignOut).into(),
         })
     }

@@ -1,7 +1,8 @@
-//! Variables that no flag reads. Settings of a service are variables, and one that is misspelt would be lost without a word.
+//! Variables in place of flags: those that no flag reads, and those whose values an error is about. Settings of a service are variables, and
+//! one that is misspelt would be lost without a word.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 
@@ -36,6 +37,33 @@ fn is_of_kubernetes(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let of_port = |rest: &str| rest.strip_prefix("PORT").is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
     of_port(rest) || rest.strip_prefix("SERVICE_").is_some_and(|rest| rest == "HOST" || of_port(rest))
+}
+
+/// Returns an error message in which each flag whose value came from a variable is followed by the name of that variable.
+pub(super) fn name_sources(message: &str, words: &[OsString], variable: impl Fn(&OsStr) -> Option<OsString>) -> String {
+    let is_given = |flag: &str| {
+        let given = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
+        given.into_iter().any(|word| word.split('=').next() == Some(flag))
+    };
+    let (mut text, mut rest, mut named) = (String::new(), message, BTreeSet::new());
+    while let Some(at) = rest.find("--") {
+        let (before, from) = rest.split_at(at);
+        text.push_str(before);
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let (flag, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
+        text.push_str(flag);
+        rest = after;
+        let name = format!("{PREFIX}{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+        let is_set = variable(OsStr::new(&name)).is_some_and(|value| !value.is_empty());
+        if flag.len() > 2 && is_set && !is_given(flag) && named.insert(name.clone()) {
+            // `'--listen <ADDR:PORT>'` stays in one piece.
+            let quoted = rest.strip_prefix(" <").and_then(|value| value.find(">'")).map(|end| end + 4);
+            let (value, after) = rest.split_at(quoted.unwrap_or(0));
+            text.push_str(&format!("{value} (set by {name})"));
+            rest = after;
+        }
+    }
+    text + rest
 }
 
 fn collect(command: &Command, known: &mut BTreeSet<String>) {

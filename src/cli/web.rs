@@ -26,11 +26,11 @@ pub(super) struct WebFlags {
     #[arg(long, env = "OVERDUE_AUTH_HEADER_SECRET_FILE", value_name = "FILE", requires = "auth_header", value_parser = secret)]
     auth_header_secret_file: Option<Secret>,
 
-    /// What somebody may do, in every project, whom the proxy names and nobody has invited: no (nothing), read-only or member
+    /// Access to all projects for users whom the proxy names and who were not added here: no (none), read-only or member
     #[arg(long, env = "OVERDUE_AUTH_NEW_USERS", value_name = "WHAT", default_value = "no", value_parser = new_users)]
     auth_new_users: NewUsers,
 
-    /// URL that signing out leads to for whom the proxy has signed in
+    /// URL to which users whom the proxy signed in are sent when they sign out
     #[arg(long, env = "OVERDUE_AUTH_LOGOUT_URL", value_name = "URL", requires = "auth_header", value_parser = Logout::parse)]
     auth_logout_url: Option<Logout>,
 
@@ -38,7 +38,7 @@ pub(super) struct WebFlags {
     #[arg(long, env = "OVERDUE_SESSION_DAYS", value_name = "DAYS", default_value_t = 30, value_parser = number::<u32>(1..=180), allow_negative_numbers = true)]
     session_days: u32,
 
-    /// Have no dashboard
+    /// Disable the dashboard
     #[arg(long, env = "OVERDUE_NO_WEB", value_parser = FalseyValueParser::new())]
     no_web: bool,
 }

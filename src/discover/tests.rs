@@ -293,3 +293,16 @@ fn hostile_crontabs_neither_panic_nor_give_broken_files() {
         assert!(found.proposals.len() + found.skipped.len() <= 2, "{text:?}");
     }
 }
+
+#[test]
+fn a_job_in_a_condition_or_a_loop_has_its_own_name() {
+    for (command, name) in [
+        ("if [ ! -d /srv/x ]; then /opt/jobs/clean.sh; fi", "clean"),
+        ("for f in /srv/*; do gzip-all $f; done", "gzip-all"),
+        ("while ! test -e /run/x; do sleep 1; done; /opt/report", "report"),
+        ("case $(date) in a) x;; esac", "job"),
+        ("if backup --all; then true; fi", "backup"),
+    ] {
+        assert_eq!(words::name(command), name, "{command}");
+    }
+}

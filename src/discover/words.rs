@@ -174,7 +174,11 @@ fn named(command: &str, depth: usize) -> Option<String> {
             "sh" | "bash" | "dash" | "zsh" | "python" | "python3" | "perl" | "php"
                 if words.peek().is_some_and(|next| !next.starts_with('-')) => {}
             _ if WRAPPERS.contains(&last) => wrapper = Some(last),
+            // What a loop goes over is not the job.
+            "for" | "select" => drop(words.by_ref().find(|word| *word == "do")?),
+            "case" => return None,
             _ if is_assignment || matches!(word, "(" | "((" | "{" | "!") => {}
+            "if" | "then" | "else" | "elif" | "while" | "until" | "do" | "done" | "fi" | "esac" | ";" | "&&" | "||" => {}
             option if wrapper.is_some() && option.starts_with('-') => {
                 if WITH_VALUE.contains(&option) {
                     words.next();

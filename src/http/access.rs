@@ -70,7 +70,8 @@ impl Asked {
     pub(super) fn tell(self, reply: &Reply, door: &Door) {
         // JSON writes a wider number as text.
         let micros = u64::try_from(door.handle.clock().uptime().saturating_sub(self.at).as_micros()).unwrap_or(u64::MAX);
-        tracing::info!(status = reply.status().as_u16(), from = %self.from, micros, "{} {}", self.method, self.path);
+        let Self { method, path, from, .. } = self;
+        tracing::info!(%method, %path, status = reply.status().as_u16(), %from, micros, "{method} {path}");
     }
 }
 

@@ -11,7 +11,11 @@ pub const LONGEST_FILE: usize = 1 << 20;
 
 /// Variables of the old server. Most of them are secrets.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+    /// Variables that hold a `${…}` that the file does not give, with the name in it. They count as not set.
+    unresolved: BTreeMap<String, String>,
+}
 
 /// Without the values, some of which are secrets.
 impl std::fmt::Debug for Environment {
@@ -22,7 +26,7 @@ impl std::fmt::Debug for Environment {
 
 impl Environment {
     /// Reads `NAME=VALUE` in lines, as in the `.env` of a compose file, or as strings of a list, as `docker inspect` shows them. A value
-    /// may stand in quotes; later lines win.
+    /// may stand in quotes; later lines win. `${NAME}` outside of single quotes and lists stands for the value that NAME has in the file.
     ///
     /// # Errors
     /// When there is no such line, or more than 1 MiB.
@@ -30,19 +34,39 @@ impl Environment {
         if text.len() > LONGEST_FILE {
             return Err("it has more than 1 MiB");
         }
-        let variables: BTreeMap<_, _> = text.lines().filter_map(variable).collect();
-        if variables.is_empty() { Err("there is no line NAME=VALUE in it") } else { Ok(Self(variables)) }
+        let raw: BTreeMap<_, _> = text.lines().filter_map(variable).collect();
+        if raw.is_empty() {
+            return Err("there is no line NAME=VALUE in it");
+        }
+        let mut environment = Self::default();
+        for (name, value) in &raw {
+            match resolve(&raw, value, DEEPEST_REFERENCE) {
+                Ok(value) => drop(environment.variables.insert(name.clone(), value)),
+                Err(missing) => drop(environment.unresolved.insert(name.clone(), missing)),
+            }
+        }
+        Ok(environment)
+    }
+
+    /// Returns a sentence for each variable of the old server that is not used because of a `${…}` that the file does not give.
+    fn unresolved(&self) -> impl Iterator<Item = String> + '_ {
+        let matters = |name: &str| name == "SECRET_KEY" || READ.iter().any(|prefix| name.starts_with(prefix));
+        self.unresolved.iter().filter(move |(name, _)| matters(name)).map(|(name, missing)| {
+            let of = if name.chars().chain(missing.chars()).all(is_part_of_name) { missing.as_str() } else { "…" };
+            format!("{name} counts as not set: it holds ${{{of}}}, which the file does not give; add a line {of}=… to the file")
+        })
     }
 
     /// The same with a secret that stands elsewhere.
     pub fn with_secret(mut self, secret: &str) -> Self {
-        self.0.insert("SECRET_KEY".into(), secret.into());
+        self.unresolved.remove("SECRET_KEY");
+        self.variables.insert("SECRET_KEY".into(), secret.into());
         self
     }
 
     /// The value of a variable, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
@@ -96,6 +120,7 @@ pub(super) fn serve(environment: &Environment) -> ServeFlags {
     let endpoint = environment.get("PING_ENDPOINT").filter(|endpoint| site.is_some_and(|site| **endpoint != format!("{site}/ping/")));
     let through = |endpoint| format!("its ping URLs begin with {endpoint}: let the proxy go on sending them to /ping/ here");
     serve.advice.extend(endpoint.map(through));
+    serve.advice.extend(environment.unresolved());
     serve
 }
 
@@ -160,18 +185,82 @@ impl ServeFlags {
 /// Characters of a user's name that a URL of a mail server does not hold as they are.
 const USER: &AsciiSet = &CONTROLS.add(b' ').add(b':').add(b'/').add(b'%').add(b'?').add(b'#').add(b'\'').add(b'"');
 
+/// References within references that are followed.
+const DEEPEST_REFERENCE: usize = 8;
+
+/// What the names of variables that are read begin with.
+const READ: [&str; 20] = [
+    "DEFAULT_FROM_EMAIL",
+    "DISCORD_",
+    "EMAIL_",
+    "INTEGRATIONS_",
+    "MASTER_BADGE_LABEL",
+    "MATRIX_",
+    "PD_",
+    "PING_",
+    "PUSHBULLET_",
+    "PUSHOVER_",
+    "REMOTE_USER_HEADER",
+    "SHELL_",
+    "SIGNAL_",
+    "SITE_",
+    "SLACK_",
+    "SMTPD_",
+    "TELEGRAM_",
+    "TRELLO_",
+    "TWILIO_",
+    "WHATSAPP_",
+];
+
+/// A value as it stands in the file.
+struct RawValue {
+    text: String,
+    /// Nothing in it stands for another variable.
+    is_literal: bool,
+}
+
+/// Returns a value with `${NAME}`, `${NAME:-DEFAULT}` and `${NAME-DEFAULT}` replaced; the error is the name that the file does not give. `$NAME` without braces stays: secrets
+/// may hold a dollar sign.
+fn resolve(raw: &BTreeMap<String, RawValue>, value: &RawValue, depth: usize) -> Result<String, String> {
+    let (mut read, mut rest) = (String::new(), value.text.as_str());
+    while !value.is_literal
+        && let Some((before, after)) = rest.split_once("${")
+    {
+        let Some((inner, after)) = after.split_once('}') else { break };
+        let end = inner.find(|c| !is_part_of_name(c)).unwrap_or(inner.len());
+        let (name, default) = inner.split_at(end);
+        let found = match depth.checked_sub(1) {
+            Some(depth) => raw.get(name).map(|value| resolve(raw, value, depth)).transpose()?,
+            None => None,
+        };
+        let default = match (default.strip_prefix(":-"), default.strip_prefix('-')) {
+            (Some(default), _) => Some(default).filter(|_| found.as_ref().is_none_or(String::is_empty)),
+            (None, Some(default)) => Some(default).filter(|_| found.is_none()),
+            (None, None) => None,
+        };
+        read += before;
+        read += &default.map(str::to_owned).or(found).ok_or_else(|| name.to_owned())?;
+        rest = after;
+    }
+    Ok(read + rest)
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// Reads a line `NAME=VALUE` as compose files have it: an unquoted value ends before ` #`, a quoted one at its quote.
-fn variable(line: &str) -> Option<(String, String)> {
+fn variable(line: &str) -> Option<(String, RawValue)> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix('"') {
         let text: String = serde_json::from_str(&format!("\"{}", text.trim_end_matches(','))).ok()?;
         let (name, value) = text.split_once('=')?;
-        return Some((name.into(), value.into()));
+        return Some((name.into(), RawValue { text: value.into(), is_literal: true }));
     }
     let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_name.then(|| (name.into(), unquoted(value)))
+    is_name.then(|| (name.into(), RawValue { text: unquoted(value), is_literal: value.starts_with('\'') }))
 }
 
 fn unquoted(value: &str) -> String {
@@ -269,6 +358,35 @@ mod tests {
             let read = Environment::parse(line).unwrap();
             assert_eq!(read.get("K").unwrap_or_default(), value, "{line}");
         }
+    }
+
+    #[test]
+    fn references_are_filled_in_from_the_file_or_reported() {
+        let text = "HOST=hc.example.org\nSITE_ROOT=https://${HOST}\nSITE_NAME=${NAME:-Ours}\nMASTER_BADGE_LABEL=\"${HOST} ${EMPTY:-x}\"\n\
+            EMPTY=\nPING_EMAIL_DOMAIN='${HOST}'\nSECRET_KEY=${SECRET}\nDB_PASSWORD=${DB}\nTELEGRAM_TOKEN=${ONE}\nONE=${TWO}\nTWO=${ONE}\n\
+            PUSHOVER_API_TOKEN=a$b${c\nTRELLO_APP_KEY=${EMPTY-default}\n    \"SLACK_CLIENT_ID=${HOST}\",\n";
+        let environment = Environment::parse(text).unwrap();
+        for (name, value) in [
+            ("SITE_ROOT", Some("https://hc.example.org")),
+            ("SITE_NAME", Some("Ours")),
+            ("MASTER_BADGE_LABEL", Some("hc.example.org x")),
+            ("PING_EMAIL_DOMAIN", Some("${HOST}")),
+            ("SECRET_KEY", None),
+            ("TELEGRAM_TOKEN", None),
+            ("PUSHOVER_API_TOKEN", Some("a$b${c")),
+            ("TRELLO_APP_KEY", None),
+            ("SLACK_CLIENT_ID", Some("${HOST}")),
+        ] {
+            assert_eq!(environment.get(name), value, "{name}");
+        }
+        let advice = serve(&environment).advice.join("\n");
+        assert!(
+            advice.contains("SECRET_KEY counts as not set: it holds ${SECRET}, which the file does not give; add a line SECRET=…"),
+            "{advice}"
+        );
+        assert!(advice.contains("TELEGRAM_TOKEN counts") && !advice.contains("DB_PASSWORD"), "{advice}");
+        let advice = serve(&environment.with_secret("s")).advice.join("\n");
+        assert!(!advice.contains("SECRET_KEY"), "{advice}");
     }
 
     #[test]

@@ -366,7 +366,11 @@ fn badges(imported: &Imported, proof: Proof, tally: &mut Tally) {
         let signed = 1 + tags.len() as u64;
         match (project.old_badge, proof) {
             (None, _) => {
-                let why = "of projects and tags: 404, unless --env-file or --secret-key-file give the SECRET_KEY of the old server";
+                let why = format!(
+                    "of project {:?} and its tags: 404, unless --env-file or --secret-key-file give the SECRET_KEY of the old server; \
+                     GET /api/v3/badges/ lists the URLs to use in place of them",
+                    project.name.as_str()
+                );
                 tally.dropped(What::Badges, signed, why);
             }
             (Some(_), Proof::Wrong(_)) => {

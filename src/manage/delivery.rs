@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{ManageError, read, submit};
-use crate::domain::alert::{Delivery, DeliveryOutcome};
+use crate::domain::alert::{Delivery, DeliveryOutcome, OutboxRow};
 use crate::domain::channel::Class;
 use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, ProjectId};
 use crate::domain::moment::Moment;
@@ -25,6 +25,38 @@ pub struct Wanted {
     pub check: Option<CheckId>,
     /// Only those that were given up.
     pub failed: bool,
+}
+
+/// A message that is not finished.
+pub struct WaitingMessage {
+    /// What is to be sent.
+    pub row: Arc<OutboxRow>,
+    /// Why its channel fails; `None`: it does not.
+    pub reason: Option<Box<str>>,
+}
+
+/// Returns the newest messages that wait to be sent, or to be sent again, newest first, at most `most`.
+pub fn waiting(handle: &Handle, wanted: Wanted, most: usize) -> Vec<WaitingMessage> {
+    if wanted.failed {
+        return Vec::new();
+    }
+    handle.with_state(|state| {
+        let fits = |row: &&Arc<OutboxRow>| {
+            let of_project = |project| {
+                let channel = state.channel(row.channel).is_some_and(|channel| channel.project == project);
+                channel || state.check(row.check).is_some_and(|check| check.project == project)
+            };
+            wanted.channel.is_none_or(|channel| row.channel == channel)
+                && wanted.check.is_none_or(|check| row.check == check)
+                && wanted.project.is_none_or(of_project)
+        };
+        let message = |row: &Arc<OutboxRow>| {
+            let channel = state.channel(row.channel);
+            let reason = channel.and_then(|channel| channel.health.failing.as_ref()).map(|(_, reason)| reason.clone());
+            WaitingMessage { row: Arc::clone(row), reason }
+        };
+        state.outbox.rows().rev().filter(fits).take(most).map(message).collect()
+    })
 }
 
 impl Wanted {

@@ -23,6 +23,11 @@ pub enum ManageError {
         /// The names there are.
         names: Vec<String>,
     },
+    /// No project was named, and there is not exactly one.
+    WhichProject {
+        /// The names there are.
+        names: Vec<String>,
+    },
     /// No user has that name or UUID.
     NoUser {
         /// What was asked for.
@@ -99,6 +104,10 @@ impl fmt::Display for ManageError {
                 write!(f, "there is no project {wanted:?}, nor any other; `project create` makes one")
             }
             Self::NoProject { wanted, names } => write!(f, "there is no project {wanted:?}; there are: {}", few(names)),
+            Self::WhichProject { names } if names.is_empty() => f.write_str("there is no project; `project create` makes one"),
+            Self::WhichProject { names } => {
+                write!(f, "there are {} projects; name one with --project: {}", names.len(), few(names))
+            }
             Self::NoUser { wanted, names } if names.is_empty() => {
                 write!(f, "there is no user {wanted:?}, nor any other; `user create` makes one")
             }

@@ -80,6 +80,23 @@ pub fn find(handle: &Handle, wanted: &str) -> Result<Arc<Project>, ManageError> 
     })
 }
 
+/// Returns the wanted project; if none is named, the only one there is.
+///
+/// # Errors
+/// When there is no such project, or none is named and there are several or none at all.
+pub fn find_or_only(handle: &Handle, wanted: Option<&str>) -> Result<Arc<Project>, ManageError> {
+    if let Some(wanted) = wanted {
+        return find(handle, wanted);
+    }
+    handle.with_state(|state| {
+        let projects: Vec<_> = state.projects().map(|project_state| &project_state.project).collect();
+        match projects.as_slice() {
+            [only] => Ok(Arc::clone(only)),
+            several => Err(ManageError::WhichProject { names: several.iter().map(|project| project.name.as_str().into()).collect() }),
+        }
+    })
+}
+
 /// Every project with the number of its checks, oldest first.
 pub fn list(handle: &Handle) -> Vec<(Arc<Project>, usize)> {
     handle.with_state(|state| {

@@ -333,6 +333,7 @@ fn told(step: MailStep, reply: &Response<String>) -> MailReply {
     MailReply { step, code: reply.code, text }
 }
 
+/// The connection broke, or what came was no reply.
 /// Reads the first line of a server that does not begin with TLS.
 async fn first_reply<T: Stream>(client: &mut SmtpClient<T>, relay: &Relay, within: Duration) -> Result<Response<String>, MailError> {
     let stage = match timeout(GREETING_TIME.min(within / 2), client.read()).await {

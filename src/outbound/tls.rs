@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -96,10 +96,20 @@ impl Roots {
     }
 }
 
+/// Returns what is wrong with a PEM file, in words that users know.
+pub(crate) fn pem_cause(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound => "there is no such section in it".into(),
+        error => error.to_string(),
+    }
+}
+
 /// The certificates of a file of `--ca-file`, at least one.
 pub(super) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let told = |error: &dyn fmt::Display| format!("cannot read the certificates of {}: {error}", path.display());
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| told(&error))?;
+    let read =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|error| told(&pem_cause(&error)))?;
     if read.is_empty() {
         return Err(told(&"there is no CERTIFICATE section in it"));
     }

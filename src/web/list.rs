@@ -165,7 +165,7 @@ fn silence(visit: &Visit, seen: &Seen, wanted: &Wanted, nobody: bool) -> Option<
         return None;
     }
     if nobody {
-        let text = "Nobody is told. Without an integration overdue shows what is down, but tells no one.";
+        let text = "No alerts are sent. Without an integration overdue shows what is down, but notifies nobody.";
         let link = visit.project().ok().map(|project| visit.link(&Page::Integrations(project.uuid)));
         let note = Note::late(text);
         return Some(match link {

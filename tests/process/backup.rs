@@ -48,18 +48,18 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
     let piped = overdue(&["backup", "-"]).arg("--data").arg(&data).output().unwrap();
     assert!(piped.status.success() && piped.stdout.starts_with(b"overdue backup 1\n"));
     for path in [&plain, &compressed] {
-        expect(&data, &["verify", path], 0, "50 bodies are what was logged; 0 pings are beyond their log limit");
+        expect(&data, &["verify", path], 0, "50 bodies match their checksums; 0 pings exceed the log limit");
     }
-    expect(&data, &["verify"], 0, "50 bodies are what was logged");
+    expect(&data, &["verify"], 0, "50 bodies match their checksums");
     // Nobody restores under a running server, or over a database by mistake.
     expect(&data, &["restore", &plain, "--force"], 1, "is in use by another overdue process");
     server.stop();
     expect(&data, &["restore", &plain], 1, "--force replaces it");
-    expect(&data, &["verify"], 0, "50 bodies are what was logged");
+    expect(&data, &["verify"], 0, "50 bodies match their checksums");
     let elsewhere = directory.path().join("elsewhere");
     for (name, path) in [("one", &plain), ("two", &compressed)] {
         let other = elsewhere.join(name);
-        expect(&other, &["restore", path], 0, "is the database of 2");
+        expect(&other, &["restore", path], 0, "was restored from the backup of 2");
         assert_eq!(listed(&other), there);
     }
     // Without a server; and from standard input.
@@ -68,7 +68,7 @@ fn a_backup_of_a_running_server_is_restored_elsewhere() {
     let done = run(overdue(&["restore", "-"]).arg("--data").arg(&other).stdin(backup.stdout.take().unwrap()));
     assert_eq!((done.status, backup.wait().unwrap().success()), (0, true), "{}", done.err);
     assert_eq!(listed(&other), there);
-    expect(&other, &["restore", &compressed, "--force"], 0, "is the database of 2");
+    expect(&other, &["restore", &compressed, "--force"], 0, "was restored from the backup of 2");
     let server = Server::start(&other);
     assert_eq!(listed(&other), there);
     server.stop();
@@ -121,7 +121,7 @@ fn a_kill_or_a_full_disk_in_the_middle_leaves_no_file_that_looks_whole() {
         server = Server::start(&data);
     }
     expect(&data, &["backup", path], 0, "a backup of ");
-    expect(&data, &["verify", path], 0, "400 bodies are what was logged");
+    expect(&data, &["verify", path], 0, "400 bodies match their checksums");
     server.stop();
 }
 

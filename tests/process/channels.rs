@@ -272,7 +272,8 @@ fn what_failed_is_shown_and_sent_again() {
     let deliveries = |words: &[&str], enough: usize| {
         let begun = Instant::now();
         loop {
-            let rows = json(&data, &[&["deliveries", "--json"], words].concat());
+            let mut rows = json(&data, &[&["deliveries", "--json"], words].concat());
+            rows.as_array_mut().unwrap().retain(|row| row["outcome"] != "waiting");
             if rows.as_array().unwrap().len() >= enough {
                 return rows;
             }
@@ -312,7 +313,7 @@ fn what_failed_is_shown_and_sent_again() {
 
     // The log outlives what it is about.
     admin(&data, &["check", "delete", "backup"]);
-    admin(&data, &["channel", "delete", "hook"]);
+    admin(&data, &["channel", "delete", "hook", "--yes"]);
     let lost = deliveries(&["--failed"], 1)[0].clone();
     let deleted = json!({"uuid": null, "name": "(deleted)"});
     assert_eq!((&lost["number"], &lost["check"], &lost["channel"]), (&failed["number"], &deleted, &deleted));
@@ -438,4 +439,30 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
     server.stop();
     let refused = tried(&data, &["channel", "create", "--project", "a", "--kind", "group", "--name", "g", "--set", "channels=typo"]);
     assert!(refused.status == 2 && refused.err.contains("channels names \"typo\", but the project has no such channel"), "{}", refused.err);
+}
+
+#[test]
+fn a_message_that_waits_is_listed_with_the_reason() {
+    let (_directory, data) = workplace();
+    admin(&data, &["project", "create", "default"]);
+    let (url, requests) = receiver();
+    let set = format!("down-url={url}/503/x");
+    admin(&data, &["channel", "create", "--kind", "webhook", "--name", "hook", "--set", &set]);
+    let uuid = admin(&data, &["check", "create", "--name", "Backup", "--slug", "backup", "--channels", "hook"]);
+    let server = Server::start(&data);
+    assert_eq!(Client::connect(server.address).unwrap().post(&format!("/ping/{uuid}/fail"), b"").unwrap().status, 200);
+    requests.recv_timeout(PATIENCE).unwrap();
+    let begun = Instant::now();
+    let row = loop {
+        let rows = json(&data, &["deliveries", "--check", "backup", "--json"]);
+        match rows.get(0).filter(|row| row["reason"] != "") {
+            Some(row) => break row.clone(),
+            None => assert!(begun.elapsed() < PATIENCE, "{rows}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((&row["outcome"], &row["event"], &row["channel"]["name"]), (&json!("waiting"), &json!("down"), &json!("hook")), "{row}");
+    assert!(row["reason"].as_str().unwrap().contains("503"), "{row}");
+    assert_eq!(json(&data, &["deliveries", "--failed", "--json"]), json!([]));
+    server.stop();
 }

@@ -43,7 +43,19 @@ fn work(data: &Path) {
     let changed = admin(data, &["check", "show", "Renamed", "--json"]);
     assert!(changed.contains(r#""status":"paused""#) && changed.contains(r#""timeout":60"#), "{changed}");
     assert!(changed.contains(r#""success_kw":"ok""#) && changed.contains(r#""filter_body":true"#), "{changed}");
+    // The most urgent first; programs get them as they were made.
+    let names = |words: &[&str]| {
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&admin(data, &[&["check", "list", "--json"], words].concat())).unwrap();
+        rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["Nightly backup", "Renamed"]);
+    assert_eq!(names(&["--status", "paused"]), ["Renamed"]);
+    assert_eq!(names(&["--status", "paused,new"]), ["Nightly backup", "Renamed"]);
+    assert_eq!(names(&["--status", "down"]), Vec::<String>::new());
     admin(data, &["check", "resume", "Renamed"]);
+    admin(data, &["check", "pause", &uuid]);
+    assert!(squeezed(&admin(data, &["check", "list"]))[1].starts_with(&other));
+    admin(data, &["check", "resume", &uuid]);
     for (words, status, part) in [
         (&["check", "resume", "Renamed"][..], 1, "the check is not paused"),
         (&["check", "show", "Other"], 1, "there is no check \"Other\"; `check list` shows"),
@@ -59,7 +71,7 @@ fn work(data: &Path) {
     let ends = |line: &String| line.split_once(' ').unwrap().1.to_owned();
     assert_eq!(flips.iter().map(ends).collect::<Vec<_>>(), ["FROM TO", "paused new", "new paused"]);
     assert_eq!(squeezed(&admin(data, &["check", "pings", "Renamed"])).len(), 1);
-    admin(data, &["check", "delete", "Renamed"]);
+    admin(data, &["check", "delete", "Renamed", "--yes"]);
     assert_eq!(squeezed(&admin(data, &["check", "list"])).len(), 2);
 }
 

@@ -43,7 +43,7 @@ fn road(data: &Path, directory: &Path, base: &str) {
     assert_eq!(done.out.contains(&url), !base.is_empty(), "{}", done.out);
     for (words, status, out) in [
         (&["diff", path][..], 0, "nothing to do\n"),
-        (&["apply", path], 0, "nothing was to be done\n"),
+        (&["apply", path], 0, "no changes\n"),
         (&["diff", path, "--json"], 0, "{\"changes\":[],\"counts\":{\"add\":0,\"adopt\":0,\"change\":0,\"delete\":0,\"leave\":0}}\n"),
         (&["apply", "--check", path], 0, ""),
     ] {

@@ -10,7 +10,7 @@ fn errors_are_one_line_on_standard_error() {
         vec!["channel", "create", "--project", "default", "--kind", kind, "--name", "n", "--set", set]
     };
     let cases = [
-        (vec!["prject"], 2, "unrecognized subcommand 'prject'"),
+        (vec!["prject"], 2, "there is no command 'prject'"),
         (vec!["run", "http://127.0.0.1:1/ping/a", "echo", "foo"], 2, "write -- before the command of the job"),
         (vec!["project"], 2, "requires a subcommand"),
         (vec!["project", "create", ""], 2, "cannot be empty"),
@@ -19,7 +19,7 @@ fn errors_are_one_line_on_standard_error() {
         (vec!["project", "set", "default"], 2, "--check-limit"),
         (vec!["project", "delete", "nope"], 1, "there is no project \"nope\"; there are: default"),
         (vec!["key", "create", "--project", "default", "--access", "all"], 2, "possible values: read-write, read-only, ping"),
-        (vec!["key", "create", "--access", "ping"], 2, "--project <NAME>"),
+        (vec!["key", "create"], 2, "--access <ACCESS>"),
         (vec!["key", "revoke", "77"], 1, "there is no key 77"),
         (channel("fax", "to=a"), 2, "possible values: alertmanager, apprise,"),
         (channel("email", "to"), 2, "a setting is KEY=VALUE"),
@@ -45,14 +45,14 @@ fn errors_are_one_line_on_standard_error() {
             1,
             "cannot read the password of the mail server from /nowhere/x",
         ),
-        (vec!["serve", "--ca-file", "/nowhere/ca.pem"], 1, "cannot read the certificates of /nowhere/ca.pem"),
+        (vec!["serve", "--ca-file", "/nowhere/ca.pem"], 1, "cannot read the certificates of /nowhere/ca.pem: No such file"),
         (vec!["serve", "--auth", "all"], 2, "give password or none"),
         (vec!["serve", "--auth-header", "Remote-User"], 2, "--trusted-proxy"),
         (vec!["serve", "--auth-new-users", "owner"], 2, "give no, read-only or member"),
         (vec!["serve", "--session-days", "181"], 2, "give a whole number from 1 to 180"),
         (vec!["serve", "--backup-to", "/nowhere", "--backup-every", "7"], 2, "give minutes, hours or days"),
         (vec!["serve", "--backup-to", "/nowhere", "--backup-keep", "0"], 2, "give a whole number from 1 to"),
-        (vec!["serve", "--log", "loud"], 2, "expected one of"),
+        (vec!["serve", "--log", "loud"], 2, "give off, error, warn, info, debug or trace"),
     ];
     for (words, status, part) in cases {
         let done = run(overdue(&words).arg("--data").arg(&data));
@@ -107,8 +107,22 @@ fn variables_stand_for_flags_and_flags_win() {
     }
     let done = run(empty.arg("--data").arg(&data));
     assert_eq!((done.status, done.err.as_str()), (0, ""));
-    let missing = run(overdue(&["key", "create", "--access", "ping"]).env("OVERDUE_PROJECT", "").env("OVERDUE_DATA", ""));
-    assert_eq!((missing.status, missing.err.contains("--project <NAME>")), (2, true), "{}", missing.err);
+    // Without a project, the only one there is.
+    let key = || {
+        let mut command = overdue(&["key", "create", "--access", "ping"]);
+        run(command.env("OVERDUE_PROJECT", "").env("OVERDUE_DATA", &data))
+    };
+    let which = key();
+    assert_eq!((which.status, which.err.as_str()), (1, "overdue: there are 3 projects; name one with --project: a, b, c\n"));
+    for name in ["b", "c"] {
+        admin(&data, &["project", "delete", name, "--yes"]);
+    }
+    assert_eq!((key().status, key().err.as_str()), (0, ""));
+
+    // An error names the variable.
+    let wrong = run(overdue(&["serve"]).env("OVERDUE_DATA", &data).env("OVERDUE_LISTEN", "foo"));
+    let said = "overdue: invalid value 'foo' for '--listen <ADDR:PORT>' (set by OVERDUE_LISTEN): ";
+    assert!(wrong.status == 2 && wrong.err.starts_with(said), "{}", wrong.err);
 
     assert_eq!(run(overdue(&["project", "create", "a"]).env("HOME", directory.path())).status, 0);
     assert!(directory.path().join(".local/state/overdue/overdue.redb").exists());

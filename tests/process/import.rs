@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::process::{overdue, run, workplace};
+use crate::client::Client;
+use crate::process::{Server, overdue, run, workplace};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/healthchecks").join(name)
@@ -103,4 +104,43 @@ fn secrets_of_the_old_server_are_read_from_files() {
     assert!(!report["incomplete"].as_array().unwrap().iter().any(|channel| channel["kind"] == "telegram"));
     let text = report.to_string();
     assert!(!text.contains("s3cret") && !text.contains("123:abc"));
+}
+
+/// `docker/.env.example` of Healthchecks, without what only its database reads.
+const STOCK: &str = "ALLOWED_HOSTS=localhost\nAPPRISE_ENABLED=False\nDEBUG=False\nDEFAULT_FROM_EMAIL=healthchecks@example.org\nEMAIL_HOST=\n\
+    EMAIL_HOST_PASSWORD=\nEMAIL_HOST_USER=\nEMAIL_PORT=587\nEMAIL_USE_TLS=True\nEMAIL_USE_VERIFICATION=True\nINTEGRATIONS_ALLOW_PRIVATE_IPS=False\n\
+    MASTER_BADGE_LABEL=Mychecks\nPING_BODY_LIMIT=10000\nPING_EMAIL_DOMAIN=localhost\nPING_ENDPOINT=http://localhost:8000/ping/\n\
+    REGISTRATION_OPEN=True\nREMOTE_USER_HEADER=\nSECRET_KEY=---\nSHELL_ENABLED=False\nSITE_LOGO_URL=\nSITE_NAME=Mychecks\n\
+    SITE_ROOT=http://localhost:8000\nSMTPD_PORT=\nUSE_PAYMENTS=False\n";
+
+#[test]
+fn a_server_starts_with_the_flags_that_the_report_prints() {
+    let (directory, _) = workplace();
+    let environment = directory.path().join("env");
+    let more = "SMTPD_PORT=0\nPING_EMAIL_DOMAIN=hc.example.org\nEMAIL_HOST=mx.example.org\nEMAIL_HOST_USER=me\nDEFAULT_FROM_EMAIL=Acme <a@b.example>\n\
+        SHELL_ENABLED=True\nSITE_NAME=Our checks\nPING_BODY_LIMIT=None\n";
+    for (number, text) in [STOCK.to_owned(), format!("{STOCK}{more}")].into_iter().enumerate() {
+        std::fs::write(&environment, text).unwrap();
+        let dump = fixture("hc.json");
+        let words = ["import", "healthchecks", "--dry-run", dump.to_str().unwrap(), "--env-file", environment.to_str().unwrap()];
+        let done = run(&mut overdue(&words));
+        assert_eq!(done.status, 0, "{}", done.err);
+        let line = done.out.lines().find_map(|line| line.split_once("overdue serve --base-url")).expect("a line with flags").1;
+        // As a shell reads them.
+        let data = directory.path().join(format!("data-{number}"));
+        let command =
+            format!("exec {} serve --listen 127.0.0.1:0 --data {} --base-url{line}", env!("CARGO_BIN_EXE_overdue"), data.display());
+        let server = Server::spawn(std::process::Command::new("/bin/sh").args(["-c", &command]).env_clear());
+        assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200, "{line}");
+        server.stop();
+    }
+}
+
+#[test]
+fn badges_that_end_in_404_are_reported_for_each_project() {
+    let dump = fixture("hc.json");
+    let text = looked(&[dump.to_str().unwrap()])["counts"]["badges"].to_string();
+    for part in ["project \\\"Home\\\" and its tags: 404, unless --env-file or --secret-key-file", "GET /api/v3/badges/ lists"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -150,6 +150,7 @@ fn programs_read_json_and_the_journal_has_dates_of_its_own() {
     assert_eq!(Client::connect(address).unwrap().get("/healthz", "").unwrap().status, 200);
     let access = lines.find(|line| line["message"] == "GET /healthz").unwrap();
     assert!(access["status"] == 200 && access["micros"].is_u64(), "{access}");
+    assert!(access["method"] == "GET" && access["path"] == "/healthz", "{access}");
     child.kill().unwrap();
     child.wait().unwrap();
 

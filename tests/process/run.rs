@@ -267,7 +267,7 @@ fn a_server_that_hangs_holds_up_nothing_for_long() {
     let told = Told::start([Act::Silence]);
     let begun = Instant::now();
     let done = outcome(&mut job(&told.url(), &["--deliver-within", "1"], "exit 4"));
-    assert_eq!((done.status, done.err.as_str()), (4, "overdue: the server was not told: no answer came within 1 s\n"));
+    assert_eq!((done.status, done.err.as_str()), (4, "overdue: the server did not take the ping: no answer came within 1 s\n"));
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     // Nobody has to wait for that at all.
     let begun = Instant::now();
@@ -288,7 +288,7 @@ fn a_server_that_is_busy_is_asked_again() {
     // What is refused for good is not.
     let told = Told::start([Act::status(404)]);
     let done = outcome(&mut overdue(&["ping", &told.url()]));
-    assert_eq!((done.status, done.err.as_str()), (1, "overdue: the server was not told: the answer was 404\n"));
+    assert_eq!((done.status, done.err.as_str()), (1, "overdue: the server did not take the ping: the answer was 404\n"));
     assert_eq!(told.wait_for(1).len(), 1);
 }
 
@@ -348,7 +348,7 @@ fn what_a_server_missed_is_told_by_the_next_run() {
     let words = ["--spool", spool.to_str().unwrap(), "--deliver-within", "1"];
     for status in [5, 0] {
         let done = outcome(&mut job(&url, &words, &format!("exit {status}")));
-        assert_eq!((done.status, done.err.contains("the next run tells it")), (status, true), "{}", done.err);
+        assert_eq!((done.status, done.err.contains("the next run sends it again")), (status, true), "{}", done.err);
     }
     // One ping waits as well, and that is no failure.
     let done = outcome(overdue(&["ping", &url, "--action", "log", "--body-file", "-"]).args(words).stdin(File::open("/dev/null").unwrap()));

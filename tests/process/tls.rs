@@ -65,7 +65,7 @@ fn both_files_are_needed_and_must_belong_together() {
     for (words, status, said) in [
         (&["--tls-cert", chain.to_str().unwrap()][..], 2, "--tls-key <FILE>"),
         (&["--tls-cert", chain.to_str().unwrap(), "--tls-key", foreign.to_str().unwrap()], 1, "cannot use the private key"),
-        (&["--tls-cert", "/nowhere/a.pem", "--tls-key", "/nowhere/a.key"], 1, "cannot read the certificate /nowhere/a.pem"),
+        (&["--tls-cert", "/nowhere/a.pem", "--tls-key", "/nowhere/a.key"], 1, "cannot read the certificate /nowhere/a.pem: No such file"),
     ] {
         let done = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data).args(words));
         assert_eq!((done.status, done.err.lines().count(), done.err.contains(said)), (status, 1, true), "{}", done.err);

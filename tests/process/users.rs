@@ -71,7 +71,7 @@ fn provision(data: &Path, base: &str) {
     refused(data, &["user", "set", "rob", "--disable"], "last owner");
     refused(data, &["user", "set", "rob"], "--name");
     admin(data, &["user", "set", "ann", "--enable", "--read-only", "two"]);
-    admin(data, &["user", "delete", "ann"]);
+    admin(data, &["user", "delete", "ann", "--yes"]);
     assert_eq!(list(data).len(), 1);
 }
 

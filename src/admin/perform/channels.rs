@@ -6,16 +6,19 @@ use super::written;
 use crate::admin::request::Reply;
 use crate::admin::request::channel::{ChannelRow, Chosen, DeliveryRow, Named, OfChannel, TestRow};
 use crate::channel::words;
-use crate::domain::alert::Delivery;
+use crate::domain::alert::{Delivery, DeliveryOutcome};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::Channel;
 use crate::engine::{Handle, Tried};
 use crate::manage::channel::ChannelStatus;
-use crate::manage::delivery::Wanted;
+use crate::manage::delivery::{WaitingMessage, Wanted};
 use crate::manage::{self, ManageError};
 
 /// What stands in place of the name of what is gone.
 const DELETED: &str = "(deleted)";
+
+/// What has become of a message that is not finished.
+const WAITING: &str = "waiting";
 
 /// The channels of a project or of all.
 pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: bool) -> Reply {
@@ -69,9 +72,36 @@ fn tested(tried: Tried) -> Reply {
 /// The newest deliveries that are wanted.
 pub(super) async fn deliveries(handle: &Handle, wanted: Wanted, limit: u32) -> Result<Reply, ManageError> {
     // A u32 fits a usize on every target with sockets.
-    let deliveries = manage::delivery::list(handle, wanted, limit as usize).await?;
-    let rows = deliveries.into_iter().map(|delivery| delivery_row(handle, delivery));
-    Ok(Reply::Deliveries(rows.collect()))
+    let limit = limit as usize;
+    let waiting = manage::delivery::waiting(handle, wanted, limit);
+    let deliveries = manage::delivery::list(handle, wanted, limit).await?;
+    // A message that has been finished meanwhile is in both.
+    let is_finished = |number| deliveries.iter().any(|delivery| delivery.number == number);
+    let waiting: Vec<_> = waiting.into_iter().filter(|message| !is_finished(message.row.number)).collect();
+    let waiting = waiting.into_iter().map(|message| waiting_row(handle, message));
+    let rows: Vec<_> = waiting.chain(deliveries.into_iter().map(|delivery| delivery_row(handle, delivery))).take(limit).collect();
+    Ok(Reply::Deliveries(rows))
+}
+
+/// A message that is not finished, as a row of the list of deliveries.
+fn waiting_row(handle: &Handle, WaitingMessage { row, reason }: WaitingMessage) -> DeliveryRow {
+    let queued = row.queued;
+    let delivery = Delivery {
+        number: row.number,
+        channel: row.channel,
+        check: row.check,
+        flip: row.flip,
+        event: row.event,
+        queued,
+        finished: queued,
+        outcome: DeliveryOutcome::Skipped,
+        attempts: row.attempts,
+        status: 0,
+        reason: reason.unwrap_or_default(),
+        doubtful: row.doubtful,
+        told_with: None,
+    };
+    DeliveryRow { outcome: WAITING.into(), ..delivery_row(handle, delivery) }
 }
 
 fn delivery_row(handle: &Handle, delivery: Delivery) -> DeliveryRow {

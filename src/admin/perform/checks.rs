@@ -21,23 +21,26 @@ pub struct Listing {
     project: Option<ProjectId>,
     /// Tags that a check must have.
     tags: Vec<String>,
+    /// Statuses of which it must have one; none: any.
+    statuses: Vec<String>,
     after: Option<Place>,
 }
 
 impl Listing {
     /// A list of the checks of a project or of all, before its first piece.
-    pub(super) fn new(project: Option<ProjectId>, tags: Vec<String>) -> Self {
-        Self { project, tags, after: None }
+    pub(super) fn new(project: Option<ProjectId>, tags: Vec<String>, statuses: Vec<String>) -> Self {
+        Self { project, tags, statuses, after: None }
     }
 
     /// The next piece.
     pub(super) fn page(self, handle: &Handle) -> Answer {
-        let Self { project, tags, after } = self;
+        let Self { project, tags, statuses, after } = self;
         let (found, after) = page(handle, project, after, PAGE);
         let now = handle.now();
         let wanted = |found: &&Found| tags.iter().all(|tag| found.check.settings.tags.contains(tag));
-        let reply = Reply::Checks(found.iter().filter(wanted).map(|found| row(found, now)).collect());
-        (reply, after.map(|after| Rest::Checks(Self { project, tags, after: Some(after) })))
+        let rows = found.iter().filter(wanted).map(|found| row(found, now));
+        let reply = Reply::Checks(rows.filter(|row| statuses.is_empty() || statuses.contains(&row.status)).collect());
+        (reply, after.map(|after| Rest::Checks(Self { project, tags, statuses, after: Some(after) })))
     }
 }
 

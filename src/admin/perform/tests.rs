@@ -49,7 +49,7 @@ fn lists_show_ping_keys_when_asked_and_api_keys_never() {
     create_project(&service, "two");
     let create = |project: &str, access| {
         let label = KeyLabel::parse("CI").unwrap();
-        made(&service, Request::CreateKey { project: project.into(), access, label })
+        made(&service, Request::CreateKey { project: Some(project.into()), access, label })
     };
     let (write, read, ping) = (create("one", Access::ReadWrite), create("one", Access::ReadOnly), create("two", Access::Ping));
     let list =
@@ -72,7 +72,7 @@ fn lists_mask_the_secrets_of_channels() {
     create_project(&service, "one");
     let settings =
         ChannelSettings::parse(ChannelKind::named("webhook").unwrap(), [("up-url", "http://a/"), ("header.k", "hidden")]).unwrap();
-    let create = Request::CreateChannel { project: "one".into(), name: ChannelName::parse("n").unwrap(), settings };
+    let create = Request::CreateChannel { project: Some("one".into()), name: ChannelName::parse("n").unwrap(), settings };
     let uuid = made(&service, create);
     let list = |show_settings| json(&service, Request::ListChannels { project: None, show_settings });
     let row = |settings: &str| {
@@ -119,7 +119,7 @@ fn channels_say_why_they_do_not_work() {
     );
 
     let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@example.org")]).unwrap();
-    made(&service, Request::CreateChannel { project: "one".into(), name: ChannelName::parse("new").unwrap(), settings });
+    made(&service, Request::CreateChannel { project: Some("one".into()), name: ChannelName::parse("new").unwrap(), settings });
     let channel: ChannelId = manage::channel::find(&service.handle, None, "new").unwrap().id;
     let sent = SendOutcome::Later { reason: "no route to it".into(), doubtful: false };
     call(Command::ReportDeliveries(vec![Report {

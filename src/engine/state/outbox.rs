@@ -51,7 +51,7 @@ impl Outbox {
     }
 
     /// All rows, oldest first.
-    pub fn rows(&self) -> impl Iterator<Item = &Arc<OutboxRow>> {
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = &Arc<OutboxRow>> {
         self.rows.values()
     }
 

@@ -24,6 +24,7 @@ pub(super) struct ChannelRows {
 impl ChannelRows {
     /// Takes a channel that comes, with what was changed of it.
     pub(super) fn come(&mut self, project: &ImportedProject, channel: &ImportedChannel, changes: Vec<String>) {
+        let mut changes = changes;
         let kind = match &channel.settings {
             ImportedSettings::Whole(settings) => settings.kind(),
             ImportedSettings::Incomplete { kind, .. } => *kind,
@@ -33,7 +34,9 @@ impl ChannelRows {
             let reason = channel.health.disabled.as_ref().map(|(_, reason)| reason.to_string());
             // A header that is refused is left out, and nothing can be given in its place.
             let lacks = lacks.iter().copied().filter(|key| !kind.is_pattern(key)).collect();
-            self.incomplete.push(IncompleteRow { channel: row(reason.into_iter().collect()), lacks });
+            // It needs attention anyway: what was changed of its settings stands here, not in a second list.
+            let remarks = reason.into_iter().chain(std::mem::take(&mut changes)).collect();
+            self.incomplete.push(IncompleteRow { channel: row(remarks), lacks });
         }
         if !changes.is_empty() {
             self.converted.push(row(changes));
@@ -112,4 +115,43 @@ fn address(url: &str) -> Option<IpAddr> {
     };
     let is_localhost = host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
     if is_localhost { Some(IpAddr::from([127, 0, 0, 1])) } else { host.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::{Made, channel};
+    use super::*;
+    use crate::domain::moment::Moment;
+    use crate::domain::project::ProjectName;
+    use crate::import::environment::Environment;
+    use crate::import::rows::Table;
+    use crate::import::tests::texts;
+
+    #[test]
+    fn a_changed_channel_that_still_lacks_settings_is_in_one_list() {
+        let project = ImportedProject {
+            uuid: Uuid::nil(),
+            name: ProjectName::parse("p").unwrap(),
+            badge_key: "b".into(),
+            old_badge: None,
+            check_limit: None,
+            ping_log_limit: 100,
+            keys: Vec::new(),
+            channels: Vec::new(),
+            windows: Vec::new(),
+            checks: Vec::new(),
+        };
+        for (value, lists) in [(r#"{"url": "https://g/#", "token": "t"}"#, (0, 1)), (r#"{"url": "https://g/#", "token": ""}"#, (1, 0))] {
+            let columns =
+                [("id", "1"), ("code", "6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f"), ("name", "n"), ("kind", "gotify"), ("value", value)];
+            let made = channel(&texts(Table::Channel, &columns), &Environment::default(), Moment::from_secs(7));
+            let Ok(Made::Channel { channel, changes }) = made else { panic!("it comes") };
+            assert!(!changes.is_empty());
+            let mut rows = ChannelRows::default();
+            rows.come(&project, &channel, changes.clone());
+            assert_eq!((rows.incomplete.len(), rows.converted.len()), lists, "{value}");
+            let remarks = rows.incomplete.iter().map(|row| &row.channel.remarks).chain(rows.converted.iter().map(|row| &row.remarks));
+            assert!(remarks.flatten().any(|remark| *remark == changes[0]), "{value}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ async fn a_channel_is_made_of_the_fields_of_its_kind() {
     }
     let list = format!("/projects/{}/integrations/", project_uuid(&server));
     let empty = browse(&server, "GET", &list, &[]).await;
-    assert!(words(empty.text()).contains("Nobody is told."), "{empty:?}");
+    assert!(words(empty.text()).contains("No alerts are sent."), "{empty:?}");
     assert!(empty.text().contains("/integrations/add/ntfy/") && !empty.text().contains("/add/shell/"), "pages make no commands");
     assert_eq!(browse(&server, "GET", &format!("{list}add/shell/"), &[]).await.status, 404);
     let add = format!("{list}add/webhook/");

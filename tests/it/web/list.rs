@@ -91,7 +91,7 @@ async fn who_has_no_check_is_shown_how_to_make_one() {
 async fn it_says_that_nobody_is_told() {
     let server = Server::start().await;
     server.check(json!({ "name": "one" })).await;
-    assert!(list(&server, "").await.contains("Nobody is told."));
+    assert!(list(&server, "").await.contains("No alerts are sent."));
     let channel = server.own("POST", "/channels", r#"{ "kind": "webhook", "name": "hook", "settings": { "down-url": "http://a" } }"#).await;
     assert_eq!(channel.status, 201, "{channel:?}");
     server.check(json!({ "name": "two", "channels": "*" })).await;

@@ -449,7 +449,7 @@ async fn a_trusted_proxy_says_who_asks_and_nobody_else() {
     first.headers = vec![("Remote-User".into(), "carol".into())];
     assert_eq!(first.get("/").await.header("Location"), Some("/login/"));
     assert_eq!(first.get("/login/").await.header("Location"), Some("/setup/"));
-    assert!(first.get("/setup/").await.text().contains("This server has nobody yet.") && user::list(&server.handle).is_empty());
+    assert!(first.get("/setup/").await.text().contains("This server has no users yet.") && user::list(&server.handle).is_empty());
     owner(&server, "ann").await;
     for _ in 0..2 {
         let mut browser = Browser::new(&server);

@@ -1,0 +1,183 @@
+//! A database file on a read-only file system, such as a snapshot. What opening it writes, as after a crash, is kept in memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::StorageBackend;
+
+use super::{FILE_NAME, Medium, StoreError};
+
+/// Bytes of a page. Pages that are written are kept whole.
+const PAGE_BYTES: u64 = 4096;
+
+/// A file that is read, below pages that were written.
+#[derive(Debug)]
+struct Overlay {
+    file: File,
+    written: Mutex<Written>,
+}
+
+/// Changes that the file does not have.
+#[derive(Debug)]
+struct Written {
+    pages: BTreeMap<u64, Box<[u8]>>,
+    /// Bytes of the storage.
+    len: u64,
+    /// Bytes of the file that belong to the storage: it may have been made shorter.
+    of_file: u64,
+}
+
+impl Medium {
+    /// Returns the database of a directory as it is, for reading. The file is not changed, and no server may have it open.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a server has it open.
+    pub fn unchanged(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(FILE_NAME);
+        let failed = |error| StoreError::Directory(path.clone(), error);
+        let file = File::open(&path).map_err(failed)?;
+        file.try_lock_shared().map_err(|_| StoreError::InUse(path.clone()))?;
+        let len = file.metadata().map_err(failed)?.len();
+        let written = Mutex::new(Written { pages: BTreeMap::new(), len, of_file: len });
+        Ok(Self::Backend(Arc::new(Overlay { file, written })))
+    }
+}
+
+impl Overlay {
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads from the file; zeros where it has nothing.
+    fn read_file(&self, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let there = usize::try_from(of_file.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let (there, beyond) = out.split_at_mut(there);
+        beyond.fill(0);
+        self.file.read_exact_at(there, offset)
+    }
+}
+
+/// Returns the parts of a range that lie in one page each: the number of the page, the first byte in it and the bytes of the range.
+fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let place = offset + at as u64;
+        // A page is small.
+        let within = (place % PAGE_BYTES) as usize;
+        let end = len.min(at + PAGE_BYTES as usize - within);
+        let range = at..end;
+        at = end;
+        (!range.is_empty()).then_some((place / PAGE_BYTES, within, range))
+    })
+}
+
+impl StorageBackend for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.written().len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let written = self.written();
+        if offset.saturating_add(out.len() as u64) > written.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read_file(written.of_file, offset, out)?;
+        if written.pages.is_empty() {
+            return Ok(());
+        }
+        for (page, within, range) in parts(offset, out.len()) {
+            let kept = written.pages.get(&page).and_then(|page| page.get(within..within + range.len()));
+            if let (Some(kept), Some(out)) = (kept, out.get_mut(range)) {
+                out.copy_from_slice(kept);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut written = self.written();
+        written.of_file = written.of_file.min(len);
+        written.pages.retain(|page, _| page * PAGE_BYTES < len);
+        if let Some(last) = written.pages.get_mut(&(len / PAGE_BYTES)) {
+            last.iter_mut().skip((len % PAGE_BYTES) as usize).for_each(|byte| *byte = 0);
+        }
+        written.len = len;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut written = self.written();
+        for (page, within, range) in parts(offset, data.len()) {
+            if !written.pages.contains_key(&page) {
+                let mut there = vec![0; PAGE_BYTES as usize];
+                self.read_file(written.of_file, page * PAGE_BYTES, &mut there)?;
+                written.pages.insert(page, there.into());
+            }
+            let kept = written.pages.get_mut(&page).and_then(|page| page.get_mut(within..within + range.len()));
+            if let (Some(kept), Some(data)) = (kept, data.get(range)) {
+                kept.copy_from_slice(data);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn it_is_read_like_a_file_that_was_written_and_the_file_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let random = Random::seeded(1);
+        let mut begin = vec![0_u8; 20_000];
+        begin.iter_mut().for_each(|byte| *byte = random.bytes::<1>()[0]);
+        std::fs::write(&path, &begin).unwrap();
+        let Ok(Medium::Backend(overlay)) = Medium::unchanged(directory.path()) else { panic!("it does not open") };
+        let model = InMemoryBackend::new();
+        model.set_len(begin.len() as u64).unwrap();
+        model.write(0, &begin).unwrap();
+        for _ in 0..2000 {
+            let number = |most: u64| u64::from_le_bytes(random.bytes()) % most;
+            let len = model.len().unwrap();
+            let (offset, count) = (number(len.max(1)), number(9000) as usize);
+            match number(8) {
+                0 => {
+                    let len = number(40_000);
+                    model.set_len(len).unwrap();
+                    overlay.set_len(len).unwrap();
+                }
+                1..4 => {
+                    let data = vec![number(256) as u8; count.min(len.saturating_sub(offset) as usize)];
+                    model.write(offset, &data).unwrap();
+                    overlay.write(offset, &data).unwrap();
+                }
+                _ => {
+                    let mut both = [vec![1; count], vec![2; count]];
+                    let results = [model.read(offset, &mut both[0]).is_ok(), overlay.read(offset, &mut both[1]).is_ok()];
+                    assert_eq!(results[0], results[1]);
+                    assert!(!results[0] || both[0] == both[1], "{offset} {count}");
+                }
+            }
+            assert_eq!(overlay.len().unwrap(), model.len().unwrap());
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), begin);
+        // A server has it locked.
+        let file = File::open(&path).unwrap();
+        drop(overlay);
+        file.try_lock().unwrap();
+        assert!(matches!(Medium::unchanged(directory.path()), Err(StoreError::InUse(_))));
+    }
+}
