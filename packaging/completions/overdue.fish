@@ -603,7 +603,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand discover" -l with -d 'Wh
 run\t''"
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l host -d 'What slugs begin with [default: the name of this machine]' -r
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l time-zone -d 'Time zone of schedules that name none [default: the machine\'s]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand discover" -l write -d 'Write overdue.toml, overdue.patch and an edited crontab into this directory' -r -F
+complete -c overdue -n "__fish_overdue_using_subcommand discover" -l write -d 'Write overdue.toml, overdue.patch and an edited crontab into this directory, to which nobody else may write' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l data -d 'Data directory [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/overdue, else ~/.local/state/overdue]' -r -F
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l user-column -d 'In these crontabs a user stands before each command, as in /etc/crontab'
 complete -c overdue -n "__fish_overdue_using_subcommand discover" -l all -d 'Make checks also of timers that came with the distribution'

@@ -117,6 +117,10 @@ async fn what_changes_reaches_whoever_looks_at_once() {
     for (name, value) in [("content-type", "text/event-stream"), ("x-accel-buffering", "no"), ("x-content-type-options", "nosniff")] {
         assert!(events.text.contains(&format!("{name}: {value}")), "{}", events.text);
     }
+    // The first frame is made when all checks have been read. Of what changed until then it has the numbers alone.
+    assert_eq!(server.get(&format!("/ping/{uuid}/log")).await.status, 200);
+    events.event("event: checks").await;
+    events.text.clear();
     ping(&server, &uuid).await;
     let up = events.event("\"up\":1").await;
     assert!(
