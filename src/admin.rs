@@ -16,5 +16,4 @@ pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Reque
 pub use request::{channel, check, declare as declared, import, user, window};
 pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
 
-/// The name of the socket within the data directory.
-pub const SOCKET_NAME: &str = "admin.sock";
+pub use crate::store::owner::SOCKET_NAME;

@@ -5,11 +5,15 @@ use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Gid, Uid, geteuid};
 
 use super::access;
+use super::medium::FILE_NAME;
+
+/// Name of the socket for commands in a data directory.
+pub const SOCKET_NAME: &str = "admin.sock";
 
 /// Group of users that are in no list and whose directory belongs to the group of root.
 const NO_GROUP: u32 = 65534;
@@ -24,14 +28,17 @@ pub struct ForeignOwner {
 }
 
 impl ForeignOwner {
-    /// Returns the owner of a directory if this process is root's and the directory, or the link to it, is not. `None` for a directory that
-    /// is not there yet.
+    /// Returns the owner of a directory if this process is root's and one of these is not: the directory, the link to it, the database or
+    /// the socket in it. `None` for a directory that does not exist yet.
     pub fn of(directory: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
-        let found = [fs::symlink_metadata(directory).ok()?, fs::metadata(directory).ok()?];
-        let found = found.iter().find(|found| found.uid() != 0)?;
+        // With a slash at its end a path leads through a link.
+        let directory: PathBuf = directory.components().collect();
+        let inside = [FILE_NAME, SOCKET_NAME].map(|name| fs::symlink_metadata(directory.join(name)).ok());
+        let mut found = [fs::symlink_metadata(&directory).ok(), fs::metadata(&directory).ok()].into_iter().chain(inside).flatten();
+        let found = found.find(|found| found.uid() != 0)?;
         Some(Self { uid: found.uid(), gid: Self::group(found.uid(), found.gid()) })
     }
 
@@ -159,6 +166,14 @@ mod tests {
         assert_eq!(ForeignOwner::of(&link), None);
         std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
         assert_eq!(ForeignOwner::of(&link).map(|owner| owner.uid), Some(65534));
+        let through_link = directory.path().join("link/");
+        assert_eq!(ForeignOwner::of(&through_link).map(|owner| owner.uid), Some(65534), "a slash at the end hides no link");
+        let shared = directory.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::write(shared.join("overdue.redb"), b"").unwrap();
+        assert_eq!(ForeignOwner::of(&shared), None);
+        chown(shared.join("overdue.redb"), Some(65534), Some(65534)).unwrap();
+        assert_eq!(ForeignOwner::of(&shared).map(|owner| owner.uid), Some(65534), "the database of another user");
         fs::write(&secret, b"of root").unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let before = rustix::process::getgroups().unwrap();

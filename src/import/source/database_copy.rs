@@ -118,7 +118,8 @@ fn lock(_: &Path) -> Option<()> {
     None
 }
 
-#[cfg(all(test, feature = "sqlite"))]
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod tests {
     use rusqlite::Connection;
 

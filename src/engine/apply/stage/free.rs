@@ -89,8 +89,15 @@ impl<'a> Claims<'a> {
         for (_, project) in &sorted.projects {
             let name = project.name.as_str();
             if stays.contains(name) {
+                let is_empty = state.projects().any(|here| here.project.name.as_str() == name && here.checks.is_empty());
+                let way_out = match is_empty {
+                    true => format!(
+                        "it has no checks: run `overdue project delete {name} --yes` and import again, or give this one another name"
+                    ),
+                    false => "give this one another name".into(),
+                };
                 self.taken.tell(|| {
-                    format!("there is a project {name:?} here already, which another UUID has; give this one another name with --project {}=NEW", project.uuid)
+                    format!("there is a project {name:?} here already, with another UUID; {way_out} with --project {}=NEW", project.uuid)
                 });
             }
             if let Some(there) = state.project_by_badge_key(&project.badge_key).filter(|id| !replaced.has(*id)) {
