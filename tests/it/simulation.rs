@@ -9,14 +9,17 @@
 //! - `steps` says what time it is for the engine, which does not believe every clock.
 //! - `story` tells what the history of one check comes to: status, run, deadline, log and flips.
 //! - `outbox` stands for those who send what is told, and follows every flip until its delivery.
+//! - `alerts` states for whom each alert is, in a world of its own, and compares all of them. `noticing` plays stories twice.
 //! - `users` does all of that for users, their sessions and links.
 //! - `imports` hands over projects with their logs, which are seen all at once or not at all.
 //! - `declared` has documents carried out that say what there is to be.
 //! - `verify` compares engine and model, in memory and in the file: after every restart, and in between.
 //! - After a failure a batch may be on disk or not. The model keeps both versions until the engine shows which one it is.
 //!
-//! `OVERDUE_SEED=<seed> cargo test --test it simulation` repeats one simulation; `OVERDUE_SIMULATIONS=<count>` asks for more of them.
+//! `OVERDUE_SEED=<seed> cargo test --test it simulation` repeats one simulation; `OVERDUE_SIMULATIONS=<count>` asks for more of them. Both
+//! together begin with that seed. `.ci/oracle/simulation` goes on for an hour.
 
+mod alerts;
 mod commands;
 mod declared;
 mod imports;
@@ -29,6 +32,7 @@ mod users;
 mod verify;
 mod world;
 
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use overdue::domain::moment::Moment;
@@ -43,6 +47,15 @@ const STEPS: u32 = 300;
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no number")))
+}
+
+/// The seeds of a test that runs so many simulations unless it is asked for others.
+fn seeds(usual: u64) -> RangeInclusive<u64> {
+    let count = variable("OVERDUE_SIMULATIONS");
+    match variable("OVERDUE_SEED") {
+        Some(first) => first..=first + count.unwrap_or(1) - 1,
+        None => 1..=count.unwrap_or(usual),
+    }
 }
 
 /// Runs one simulation; the error says at which step it went wrong and how.
@@ -75,10 +88,7 @@ pub(crate) fn left_by(seed: u64) -> (Disk, Moment) {
 
 #[test]
 fn simulations_agree_with_the_model() {
-    let seeds = match variable("OVERDUE_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=variable("OVERDUE_SIMULATIONS").unwrap_or(SIMULATIONS),
-    };
+    let seeds = seeds(SIMULATIONS);
     let mut total = Tally::default();
     for seed in seeds.clone() {
         let tally = simulate(seed, Disk::default())

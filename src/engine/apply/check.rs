@@ -81,7 +81,6 @@ impl WorkingState {
 
     pub(super) fn delete_check(&mut self, id: CheckId, now: Moment) -> Applied {
         self.notice(id, now);
-        self.notice_children(id, now, now);
         let check = self.existing(id)?;
         self.end_alerts(&check, now);
         self.change(Change::CheckGone(id));
@@ -89,13 +88,17 @@ impl WorkingState {
         Ok(Outcome::Check(Box::new(check)))
     }
 
-    /// Ends when the rows that alerts take are enough for a batch: the rest of the checks is still due.
+    /// Does what is due of these checks, in the order in which it fell due: a parent that went down first hides its children. Ends when the
+    /// rows that alerts take are enough for a batch: the rest of the checks is still due.
     pub(super) fn expire(&mut self, ids: &[CheckId], now: Moment) -> Outcome {
-        for id in ids {
+        let mut due: Vec<_> = ids.iter().filter_map(|id| self.state.check(*id)).collect();
+        due.sort_by_cached_key(|check| (check.state.next_look(&check.settings), check.id));
+        let due: Vec<_> = due.into_iter().map(|check| check.id).collect();
+        for id in due {
             if !self.has_alert_rows_left() {
                 break;
             }
-            self.expire_one(*id, now);
+            self.expire_one(id, now);
         }
         Outcome::Done
     }
@@ -111,8 +114,14 @@ impl WorkingState {
 
     /// Does for a check what `Expire` does, if something of it is due: its deadline, or the decision whether a downtime is told. Every
     /// command that concerns a check begins with this, so that the same channels are notified whichever command comes first. What is due
-    /// of its parents comes before, in the order in which it fell due.
+    /// of its parents comes before, in the order in which it fell due, and what is due of its children after it: what they wait for
+    /// depends on this check.
     pub(super) fn notice(&mut self, id: CheckId, now: Moment) {
+        self.notice_with_parents(id, now);
+        self.notice_children(id, now, now);
+    }
+
+    fn notice_with_parents(&mut self, id: CheckId, now: Moment) {
         let due = |id: CheckId| {
             let check = self.state.check(id)?;
             let at = check.state.next_look(&check.settings).filter(|at| *at <= now)?;
@@ -132,6 +141,9 @@ impl WorkingState {
     /// Does the same for the checks that depend on one that is about to change, as far as it fell due by `until`.
     pub(super) fn notice_children(&mut self, parent: CheckId, until: Moment, now: Moment) {
         let Some(project) = self.state.check(parent).and_then(|check| self.state.project(check.project)) else { return };
+        if project.children_of(parent).next().is_none() {
+            return;
+        }
         let (mut due, mut next, mut seen) = (BTreeSet::new(), vec![parent], 0);
         while let Some(parent) = next.pop() {
             for child in project.children_of(parent).filter_map(|id| self.state.check(id)).take(MOST_NOTICED - seen) {

@@ -54,6 +54,7 @@ impl WorkingState {
             }
             if row.interrupted >= MOST_INTERRUPTED {
                 self.finish(&row, DeliveryOutcome::Failed, INTERRUPTED, now);
+                self.note_unheard(&row, now);
                 continue;
             }
             row.attempts = row.attempts.saturating_add(1);

@@ -196,3 +196,67 @@ fn who_hides_behind_whom_is_found_again_by_a_start() {
     engine.done(ping(7, Kind::Success, ""));
     assert_eq!(held(&engine, host), Some(Held::Parent));
 }
+
+#[test]
+fn a_parent_that_went_down_first_hides_its_children_whichever_is_looked_at_first() {
+    let (mut engine, _, [router, host, _]) = chain();
+    let grace = Edit { grace: Some(Seconds::parse(60).unwrap()), ..Edit::default() };
+    engine.done(Command::UpdateCheck(host, Box::new(grace)));
+    let now = engine.handle.now();
+    for (uuid, micros) in [(7, 1000), (8, 2000)] {
+        engine.clock.set(now.plus_micros(micros));
+        engine.done(ping(uuid, Kind::Success, ""));
+    }
+    // Both deadlines have passed, and the tick in which the engine notices that by itself has not begun.
+    engine.clock.set(now.plus_micros(3000).plus_secs(120));
+    engine.done(Command::Expire(vec![host, router]));
+    assert_eq!((told(&engine), held(&engine, host)), (vec![(router, Event::Down)], Some(Held::Behind(router))));
+}
+
+#[test]
+fn a_ping_of_the_parent_comes_after_what_fell_due_of_its_children() {
+    let notices = [false, true].map(|is_noticed_first| {
+        let mut engine = Engine::open(Medium::memory(), Thresholds::default());
+        engine.project(100);
+        channel(&mut engine, 1, "webhook", HOOK);
+        let router = dependent(&mut engine, 7, 600, &[]);
+        let host = dependent(&mut engine, 8, 60, &[router]);
+        engine.done(ping(7, Kind::Success, ""));
+        engine.clock.advance_secs(60);
+        for uuid in [7, 8] {
+            engine.done(ping(uuid, Kind::Success, ""));
+        }
+        engine.clock.set(engine.handle.now().plus_secs(120).plus_micros(1));
+        if is_noticed_first {
+            engine.done(Command::Expire(vec![host]));
+        }
+        engine.done(ping(7, Kind::Success, ""));
+        pass(&mut engine, 1);
+        (told(&engine), held(&engine, host))
+    });
+    assert_eq!(notices, [(vec![], Some(Held::Parent)), (vec![], Some(Held::Parent))]);
+}
+
+#[test]
+fn nothing_hides_behind_a_parent_whose_alert_has_ended_the_server_too_often() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    channel(&mut engine, 1, "webhook", HOOK);
+    let router = dependent(&mut engine, 7, 60, &[]);
+    let host = dependent(&mut engine, 8, 120, &[router]);
+    for uuid in [7, 8] {
+        engine.done(ping(uuid, Kind::Success, ""));
+    }
+    pass(&mut engine, 300);
+    let (rows, now) = (numbers(&engine), engine.handle.now());
+    for _ in 0..3 {
+        begin(&mut engine, rows.clone());
+        drop(engine);
+        engine = reopened(&disk, now);
+    }
+    assert_eq!(held(&engine, host), Some(Held::Behind(router)));
+    begin(&mut engine, rows);
+    assert_eq!(engine.seen(router).state.telling, Telling::Unheard);
+    assert_eq!(held(&engine, host), Some(Held::Parent));
+}

@@ -91,7 +91,7 @@ pub(crate) fn some_command(dice: &Dice, model: &Model) -> Command {
             },
         })),
         97 | 98 if !model.windows.is_empty() => {
-            let (project, window) = *model.windows.iter().nth(dice.below(model.windows.len() as u64) as usize).unwrap();
+            let (project, window) = *model.windows.keys().nth(dice.below(model.windows.len() as u64) as usize).unwrap();
             Command::DeleteWindow(ProjectId(project), WindowId(window))
         }
         _ => admin(dice, model),

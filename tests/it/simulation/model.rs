@@ -9,7 +9,8 @@ use overdue::domain::edit::{ChannelChoice, Edit, UniqueField};
 use overdue::domain::parents::ParentsError;
 use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
-use overdue::domain::text::{Description, Failures};
+use overdue::domain::text::{Description, Failures, Tags};
+use overdue::domain::window::WindowTimes;
 use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
 use overdue::engine::state::State;
 use uuid::Uuid;
@@ -36,6 +37,45 @@ pub(crate) struct Channel {
     pub(crate) uuid: Uuid,
     pub(crate) name: ChannelName,
     pub(crate) settings: ChannelSettings,
+}
+
+impl Channel {
+    /// What is given for a key, whatever its kind has.
+    pub(crate) fn setting(&self, key: &str) -> Option<&str> {
+        self.settings.pairs().find(|(other, _)| *other == key).map(|(_, value)| value)
+    }
+
+    /// Whether it is a group of which that channel is a member.
+    pub(crate) fn has_member(&self, uuid: Uuid) -> bool {
+        self.setting("channels").is_some_and(|members| members.split(',').any(|member| member.trim() == uuid.to_string()))
+    }
+}
+
+/// A maintenance window.
+#[derive(Clone)]
+pub(crate) struct Window {
+    pub(crate) tags: Tags,
+    times: WindowTimes,
+}
+
+impl Window {
+    /// When it closes, if it is open at a moment; every minute before that is looked at.
+    pub(crate) fn closes(&self, now: i64) -> Option<i64> {
+        const MINUTE: i64 = 60_000_000;
+        match &self.times {
+            WindowTimes::Once { from, to } => (from.micros() <= now && now < to.micros()).then_some(to.micros()),
+            WindowTimes::Recurring { schedule, minutes, .. } => {
+                let (of_hour, of_day) = (|minute: i64| minute % 60, |minute: i64| minute % (24 * 60));
+                let every = schedule.text().strip_prefix("*/").and_then(|text| text.split(' ').next()?.parse::<i64>().ok());
+                let opens = |minute: &i64| match every {
+                    Some(every) => of_hour(*minute) % every == 0,
+                    None => schedule.text() == "0 3 * * *" && of_day(*minute) == 3 * 60,
+                };
+                let last = (0..i64::from(*minutes)).map(|before| now / MINUTE - before).find(opens)?;
+                Some((last + i64::from(*minutes)) * MINUTE).filter(|end| now < *end)
+            }
+        }
+    }
 }
 
 /// What of a check's settings decides about nothing but its place in lists.
@@ -219,8 +259,8 @@ pub(crate) struct Model {
     pub(crate) channels: BTreeMap<u64, Channel>,
     pub(crate) checks: BTreeMap<u64, Check>,
     pub(crate) users: Users,
-    /// Project and number.
-    pub(crate) windows: BTreeSet<(u64, u64)>,
+    /// By project and number.
+    pub(crate) windows: BTreeMap<(u64, u64), Window>,
 }
 
 impl Model {
@@ -289,7 +329,7 @@ impl Model {
                 self.checks.retain(|_, check| check.project != id.0);
                 self.channels.retain(|_, channel| channel.project != id.0);
                 self.keys.retain(|_, key| key.project != id.0);
-                self.windows.retain(|(project, _)| *project != id.0);
+                self.windows.retain(|(project, _), _| *project != id.0);
                 Ok(Answered::Done)
             }
             Command::CreateKey(request) => {
@@ -404,18 +444,21 @@ impl Model {
             Command::CreateWindow(request) => {
                 self.projects.get(&request.project.0).ok_or(Refusal::NotFound)?;
                 let id = self.id();
-                self.windows.insert((request.project.0, id));
+                self.windows.insert((request.project.0, id), Window { tags: request.tags.clone(), times: request.times.clone() });
                 Ok(Answered::Done)
             }
             Command::DeleteWindow(project, id) => {
-                if self.windows.remove(&(project.0, id.0)) {
+                if self.windows.remove(&(project.0, id.0)).is_some() {
                     Ok(Answered::Done)
                 } else {
                     Err(Refusal::NotFound)
                 }
             }
             Command::DeleteChannel(id) => {
-                self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
+                let gone = self.channels.remove(&id.0).ok_or(Refusal::NotFound)?;
+                for group in self.channels.values_mut().filter(|group| group.has_member(gone.uuid)) {
+                    group.settings = group.settings.with_members_kept(|member| member != gone.uuid).into_owned();
+                }
                 for check in self.checks.values_mut() {
                     check.labels.channels.remove(&id.0);
                 }

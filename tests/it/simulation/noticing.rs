@@ -15,7 +15,7 @@ use overdue::engine::Thresholds;
 use overdue::engine::command::{Command, NewWindow, Outcome};
 use overdue::store::Medium;
 
-use super::variable;
+use super::seeds;
 use crate::support::build::{create_check, ping};
 use crate::support::dice::Dice;
 use crate::support::engine::Engine;
@@ -206,10 +206,7 @@ fn told(engine: &Engine) -> Vec<Told> {
 
 #[test]
 fn whatever_notices_a_deadline_the_same_channels_are_notified() {
-    let seeds = match variable("OVERDUE_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=variable("OVERDUE_SIMULATIONS").map_or(STORIES, |count| count * STORIES),
-    };
+    let seeds = seeds(STORIES);
     let (mut count, mut skipped) = (0, 0);
     for seed in seeds.clone() {
         let (mut first, ids) = engine(&Dice::seeded(seed));

@@ -117,6 +117,11 @@ impl Story {
         story
     }
 
+    /// The rules that count now.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     /// Time alone takes a check down, at its deadline.
     fn wait_until(&mut self, now: i64) {
         self.go_down_if_due(now, None, None);
