@@ -278,7 +278,9 @@ impl WorkingState {
             let is_last = self.state.outbox.of_pair(row.channel, row.check).last().is_some_and(|last| last.number == row.number);
             let is_end = is_last && matches!(row.event, Event::Up | Event::Closed);
             if is_end && self.state.channel(row.channel).is_some_and(|channel| channel.settings.takes(Event::Closed)) {
-                let row = OutboxRow { event: Event::Closed, gone: Some(gone.clone()), ..OutboxRow::clone(&row) };
+                // Nobody is sending it, though an attempt may have begun before the last start.
+                let (begun, doubtful) = (None, row.may_have_arrived());
+                let row = OutboxRow { event: Event::Closed, gone: Some(gone.clone()), begun, doubtful, ..OutboxRow::clone(&row) };
                 self.change(Change::Queued(Arc::new(row)));
             } else {
                 self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);

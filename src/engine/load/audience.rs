@@ -13,15 +13,15 @@ use crate::store::{Snapshot, StoreError};
 /// Reads which channels were not notified of the downtime that a check is in, and which have left its audience. An incident of a channel
 /// that has left and that nothing has closed is closed by the next commands.
 pub(super) fn notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes, StoreError> {
-    let mut found = Found { state, notes: AudienceNotes::default(), known: HashSet::new(), unsent: Vec::new() };
+    let (notes, known, unsent, mut waiting) = (AudienceNotes::default(), HashSet::new(), Vec::new(), HashMap::new());
+    let mut found = Found { state, notes, known, unsent };
     if state.projects().all(|project_state| project_state.told_down().is_empty()) {
         return Ok(found.notes);
     }
+    // Oldest first: an end that waits is newer than the downtime that waits with it.
     for row in state.outbox.rows() {
         if let Some(check) = found.current(row.check, row.flip) {
-            // An end that waits is newer than the downtime that waits with it.
-            let newest = state.outbox.of_pair(row.channel, row.check).last().filter(|newest| newest.flip == row.flip);
-            found.note(check, row.channel, newest.map_or(row.event, |newest| newest.event));
+            waiting.insert((row.check, row.channel), (row.number, row.event, check));
         }
     }
     // When reminders were last delivered.
@@ -37,7 +37,14 @@ pub(super) fn notes(snapshot: &Snapshot, state: &State) -> Result<AudienceNotes,
             let last = reminded.entry(delivery.channel).or_insert(delivery.finished);
             *last = delivery.finished.max(*last);
         }
-        found.note_delivery(&delivery);
+        // An end may have been delivered while its downtime is still being sent.
+        let is_older = |(number, ..): &(DeliveryNumber, Event, &Check)| delivery.number < *number;
+        if !waiting.get(&(delivery.check, delivery.channel)).is_some_and(is_older) {
+            found.note_delivery(&delivery);
+        }
+    }
+    for ((_, channel), (_, event, check)) in waiting {
+        found.note(check, channel, event);
     }
     let Found { mut notes, unsent, .. } = found;
     for (check, channel, finished) in unsent {

@@ -260,3 +260,44 @@ fn incidents_that_a_command_has_no_rows_for_are_closed_by_the_next_batches_and_a
         assert_eq!(told(&engine).len(), 2 * CHECKS as usize);
     }
 }
+
+#[test]
+fn an_incident_is_closed_once_although_its_beginning_is_still_being_sent() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let pager = channel(&mut engine, 1, "pd", PAGER);
+    let id = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let down = numbers(&engine);
+    begin(&mut engine, down.clone());
+    assign(&mut engine, pager, id, false);
+    let closed: Vec<_> = numbers(&engine).into_iter().filter(|number| !down.contains(number)).collect();
+    begin(&mut engine, closed.clone());
+    report(&mut engine, pager, closed, SendOutcome::Delivered);
+    let engine = restart(engine, &disk, true);
+    assert_eq!(told(&engine), [(pager, Event::Down)]);
+}
+
+#[test]
+fn the_end_of_an_incident_whose_check_is_deleted_is_sent_by_nobody_after_a_start() {
+    let disk = Disk::default();
+    let mut engine = Engine::open(disk.medium(), Thresholds::default());
+    engine.project(100);
+    let pager = channel(&mut engine, 1, "pd", PAGER);
+    let id = check(&mut engine, 7);
+    engine.done(ping(7, Kind::Fail, ""));
+    let down = numbers(&engine);
+    begin(&mut engine, down.clone());
+    report(&mut engine, pager, down, SendOutcome::Delivered);
+    engine.done(ping(7, Kind::Success, ""));
+    let up = numbers(&engine);
+    begin(&mut engine, up);
+    let mut engine = restart(engine, &disk, true);
+    engine.done(Command::DeleteCheck(id));
+    assert_eq!(told(&engine), [(pager, Event::Closed)]);
+    assert!(engine.handle.with_state(|state| state.outbox.rows().all(|row| row.begun.is_none() && row.doubtful)));
+    engine.done(Command::DisableChannel { channel: pager, reason: "no".into() });
+    engine.writer.step(false).unwrap();
+    assert_eq!(told(&engine), [], "what nobody sends goes with its channel");
+}

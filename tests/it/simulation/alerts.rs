@@ -1,6 +1,7 @@
 //! Which alerts are to be there: a model of its own says for each flip and each channel what waits or what has become of it.
 //!
 //! - `rules` states who is notified and what holds an alert back, and applies that to the histories that the model of checks keeps.
+//! - `rules::held` and `rules::notified` are parts of that: what holds an alert back, and which channels it is for.
 //! - `log` keeps the rows that follow from it, and what those who send report.
 //! - `chance` makes up what happens: pings at the very moment of a deadline, windows, parents, groups, channels that come and go.
 //! - `scenario` lets time pass without a gap, since what holds an alert back depends on it; the server stops, sleeps and loses power in
@@ -20,7 +21,7 @@ use super::seeds;
 use scenario::Scenario;
 
 /// Stories of a test run, and what happens in each.
-const STORIES: u64 = 10;
+const STORIES: u64 = 15;
 const STEPS: u32 = 150;
 
 /// What happened in a story, and how often.
@@ -62,7 +63,7 @@ const ENOUGH: [(&str, u32); 32] = [
     ("OverUntold(Window)", 10),
     ("Released", 10),
     ("Reopened", 1),
-    ("Reminded", 3),
+    ("Reminded", 2),
     ("Superseded", 20),
     ("ThroughAGroup", 50),
     ("ToldAfter(Away)", 20),
@@ -71,7 +72,7 @@ const ENOUGH: [(&str, u32); 32] = [
     ("ToldAfter(Parent)", 5),
     ("ToldAfter(Window)", 10),
     ("UnawareAtTheEnd", 50),
-    ("Unheard", 5),
+    ("Unheard", 2),
     ("power cuts", 50),
     ("batches in doubt", 20),
     ("batches that were lost", 10),

@@ -161,10 +161,10 @@ const PD_KEY: &str = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk";
 
 /// The kind of a channel, and its settings apart from the members of a group.
 fn kind(dice: &Dice) -> (&'static str, Vec<(&'static str, &'static str)>) {
-    match dice.below(5) {
+    match dice.below(6) {
         0..2 => ("webhook", vec![("down-url", "http://a/"), ("up-url", "http://a/")]),
         2 => ("email", vec![("to", "ops@example.org")]),
-        3 => ("pd", vec![("key", PD_KEY)]),
+        3..5 => ("pd", vec![("key", PD_KEY)]),
         _ => ("group", Vec::new()),
     }
 }

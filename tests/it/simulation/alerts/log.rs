@@ -173,7 +173,8 @@ impl Log {
             let channel = self.rows[at].channel;
             let is_last = !waiting.iter().any(|later| *later > at && self.rows[*later].channel == channel);
             if is_last && self.rows[at].event != Event::Down && keeps_incidents(channel) {
-                (self.rows[at].event, self.rows[at].of_gone) = (Event::Closed, true);
+                let row = &mut self.rows[at];
+                (row.event, row.of_gone, row.begun, row.doubtful) = (Event::Closed, true, false, row.doubtful || row.begun);
             } else {
                 self.rows[at].end(CHECK_GONE);
             }
