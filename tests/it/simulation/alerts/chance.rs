@@ -74,7 +74,7 @@ pub(crate) fn change(dice: &Dice, alerts: &Alerts, now: i64) -> Command {
         36..46 => Command::EnableChannel(disabled(dice, alerts).unwrap_or_else(|| channel(dice, model))),
         46..58 => Command::AssignChannel {
             channel: channel(dice, model),
-            checks: (0..=dice.below(3)).map(|_| check(dice, model)).collect(),
+            checks: model.checks.keys().filter(|_| dice.chance(60)).map(|id| CheckId(*id)).collect(),
             assigned: dice.chance(60),
         },
         58..78 => set_alerting(dice, model),

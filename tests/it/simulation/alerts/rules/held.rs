@@ -79,7 +79,7 @@ impl Alerts {
     }
 
     /// When one more ping will be missing, grace included.
-    fn next_missing(&self, check: u64, now: i64) -> Option<i64> {
+    pub(super) fn next_missing(&self, check: u64, now: i64) -> Option<i64> {
         let grace = self.story(check).rules().grace * SECOND;
         self.expected(check, now - grace).map(|at| at + grace)
     }
