@@ -538,7 +538,7 @@ COPY public.api_channel (id, name, code, project_id, created, kind, value, email
 10	my spike	19716b0b-c529-4479-a30d-4b9f12547840	1	2024-06-01 12:09:00.123456+00	spike	https://hooks.spike.sh/abc/push-events	t	t	\N	
 11	my pagertree	f97b780a-8ce8-436b-aa8a-055d82957555	1	2024-06-01 12:10:00.123456+00	pagertree	https://api.pagertree.com/integration/int_abc	t	f	\N	
 12	my telegram	4393e98a-2aa0-43e0-b7bd-3ed77d8e5455	1	2024-06-01 12:11:00.123456+00	telegram	{"id": -1001234567890, "thread_id": 7, "type": "supergroup", "name": "x"}	t	f	\N	
-13	my po	01eebd5c-074b-44fe-bfcb-6c5a6465ad83	1	2024-06-01 12:12:00.123456+00	po	user-key|2|0	t	f	\N	
+13	my po	01eebd5c-074b-44fe-bfcb-6c5a6465ad83	1	2024-06-01 12:12:00.123456+00	po	uQiRzpo4DXghDmr9QzzfQu27cmVRsG|2|0	t	f	\N	
 14	my pushbullet	23559e7f-cd76-4a1f-b1f6-04c3e1c4065d	1	2024-06-01 12:13:00.123456+00	pushbullet	o.abcdef	t	f	\N	
 15	my opsgenie	f048280d-dbbf-4540-85bf-6a1a1cf361fd	1	2024-06-01 12:14:00.123456+00	opsgenie	{"key": "0123-abc", "region": "eu"}	t	f	\N	
 16	my pd	83e7c872-788e-4de2-acad-379ed30f2bbc	1	2024-06-01 12:15:00.123456+00	pd	{"service_key": "0123456789abcdef0123456789abcdef", "account": "x"}	t	f	\N	
