@@ -26,7 +26,7 @@ const OVERTAKEN: Fate = Fate::Over(DeliveryOutcome::Superseded, "too many change
 const INTERRUPTED: Fate = Fate::Over(DeliveryOutcome::Failed, "ended the server three times");
 
 /// A row. Channel 0: it says why no channel was notified. Check 0: a reminder of all that is down.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) channel: u64,
     pub(crate) check: u64,
@@ -139,7 +139,7 @@ impl Log {
         self.rows.push(row);
         let is_needless = |pair: &&[usize]| {
             let [first, second] = [pair[0], pair[1]].map(|at| &self.rows[at]);
-            !first.begun && !second.begun && !(first.event == Event::Down && first.doubtful)
+            !(first.begun || second.begun || (first.event == Event::Down && first.doubtful))
         };
         let needless = waiting.windows(2).find(is_needless).filter(|_| waiting.len() >= MOST_WAITING);
         needless.into_iter().flatten().for_each(|at| self.rows[*at].end(OVERTAKEN));
@@ -219,7 +219,7 @@ impl Log {
                 row.end(CHECK_GONE);
             } else if row.interrupted >= MOST_INTERRUPTED {
                 row.end(INTERRUPTED);
-                given_up.push(row.clone());
+                given_up.push(*row);
             } else {
                 (row.attempts, row.begun, row.sending) = (row.attempts + 1, true, true);
             }
@@ -244,7 +244,7 @@ impl Log {
         };
         row.end(fate);
         let is_given_up = matches!(fate, Fate::Over(DeliveryOutcome::Failed, _));
-        is_given_up.then(|| row.clone()).into_iter().collect()
+        is_given_up.then(|| *row).into_iter().collect()
     }
 
     /// Finds each row of the engine here and each row from here in the engine: none is lost, none is false, none is there twice.

@@ -230,10 +230,7 @@ impl Alerts {
         {
             return Err(Refusal::NotFound);
         }
-        let answer = self.model.apply(command, now);
-        if answer.is_err() {
-            return answer;
-        }
+        let answered = self.model.apply(command, now)?;
         if let Command::SetChannel { channel, .. } = command
             && before != self.given_settings(command)
         {
@@ -255,7 +252,7 @@ impl Alerts {
             self.release(check.0, now);
         }
         self.sweep();
-        answer
+        Ok(answered)
     }
 
     /// The settings of the channel that a command gives others.
@@ -356,7 +353,7 @@ impl Alerts {
                 self.count(Case::Deleted);
                 self.notify(check, Event::Closed, (flip, flip));
                 let closed = self.log.rows.iter_mut().rev().take_while(|row| (row.check, row.event) == (check, Event::Closed));
-                closed.for_each(|row| *row = row.clone().of_gone());
+                closed.for_each(|row| *row = (*row).of_gone());
             }
             Some(Told::NotYet { .. }) => self.log.add(Row::new(0, check, flip, Event::Down), log::CHECK_GONE),
             None => {}

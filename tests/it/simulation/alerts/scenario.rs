@@ -129,7 +129,7 @@ impl Scenario {
         commands.iter().map(|command| self.alerts.carry_out(command, now)).collect()
     }
 
-    fn write_down(&mut self, what: String) {
+    fn write_down(&mut self, what: &str) {
         let since = self.now() - BEGINNING;
         self.happened.push_back(format!("{}.{:06} {what}", since / SECOND, since % SECOND));
         if self.happened.len() > REMEMBERED {
@@ -154,7 +154,7 @@ impl Scenario {
 
     /// Submits commands together; `None`: the disk has not taken what they come to.
     fn ask(&mut self, commands: &[Command]) -> Result<Option<Answers>, String> {
-        commands.iter().for_each(|command| self.write_down(format!("{command:?}")));
+        commands.iter().for_each(|command| self.write_down(&format!("{command:?}")));
         let (handle, writer) = self.engine();
         let replies: Vec<_> = commands.iter().map(|command| handle.submit(command.clone())).collect();
         same!(writer.step(false), Ok(true), "a step of the writer");
@@ -206,7 +206,7 @@ impl Scenario {
 
     /// What falls due at a moment is noticed, a little later.
     fn pass(&mut self, at: i64) -> Verdict {
-        self.write_down(format!("{:?} is due", self.alerts.next_due().map(|(at, check)| (at - BEGINNING, check))));
+        self.write_down(&format!("{:?} is due", self.alerts.next_due().map(|(at, check)| (at - BEGINNING, check))));
         self.clock.set(Moment::from_micros(at + TICK));
         self.look()?;
         self.alerts.notice(at + TICK);
@@ -237,7 +237,7 @@ impl Scenario {
 
     /// Takes over which times without pings the engine knows of, and what is due now.
     fn awake(&mut self) -> Verdict {
-        self.write_down("awake".to_owned());
+        self.write_down("awake");
         let away = self.engine().0.with_state(|state| state.away.to_vec());
         self.alerts.outages = away.iter().map(|away| (away.from.micros(), away.to.micros())).collect();
         let now = self.now();

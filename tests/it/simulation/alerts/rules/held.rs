@@ -88,7 +88,7 @@ impl Alerts {
     fn window(&self, check: u64, now: i64) -> Option<i64> {
         let own = &self.model.checks[&check];
         let has = |tag: &str| own.labels.tags.split(' ').any(|other| other == tag);
-        let windows = self.model.windows.values().filter(|window| window.tags.iter().all(|tag| has(tag)));
+        let windows = self.model.windows.values().filter(|window| window.tags.iter().all(&has));
         windows.filter_map(|window| window.closes(now)).max()
     }
 

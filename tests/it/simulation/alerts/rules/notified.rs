@@ -149,11 +149,11 @@ impl Alerts {
         match command {
             Command::EnableChannel(channel) => drop(self.health.remove(&channel.0)),
             Command::DisableChannel { channel, .. } => self.health.entry(channel.0).or_default().disabled = true,
-            Command::Remind(channel) => {
-                if self.takes(channel.0, Event::Still) && !self.is_disabled(channel.0) && !self.log.reminds(channel.0) {
-                    self.count(Case::Reminded);
-                    self.log.queue(Row::new(channel.0, 0, 0, Event::Still));
-                }
+            Command::Remind(channel)
+                if self.takes(channel.0, Event::Still) && !self.is_disabled(channel.0) && !self.log.reminds(channel.0) =>
+            {
+                self.count(Case::Reminded);
+                self.log.queue(Row::new(channel.0, 0, 0, Event::Still));
             }
             Command::BeginDeliveries(numbers, _) => {
                 let numbers: Vec<_> = numbers.iter().map(|number| number.0).collect();
