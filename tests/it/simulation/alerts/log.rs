@@ -244,7 +244,7 @@ impl Log {
         };
         row.end(fate);
         let is_given_up = matches!(fate, Fate::Over(DeliveryOutcome::Failed, _));
-        is_given_up.then(|| *row).into_iter().collect()
+        is_given_up.then_some(*row).into_iter().collect()
     }
 
     /// Finds each row of the engine here and each row from here in the engine: none is lost, none is false, none is there twice.
