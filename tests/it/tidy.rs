@@ -75,7 +75,7 @@ const OWNED: [(&str, &[&str]); 17] = [
 const MOST_LINES: usize = 450;
 
 /// What may lie at the top of the repository beside dot-files.
-const TOP: [&str; 9] = ["Cargo.toml", "build.rs", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
+const TOP: [&str; 8] = ["Cargo.toml", "Cargo.lock", "src", "tests", "benches", "packaging", "LICENSE", "README.md"];
 
 pub(crate) struct Source {
     /// Below `src`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=packaging/build.rs");
     println!("cargo::rerun-if-env-changed=OVERDUE_COMMIT");
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if !is_release || std::env::var_os("OVERDUE_COMMIT").is_some() {
