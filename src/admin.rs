@@ -14,6 +14,6 @@ pub use client::{AskError, Session, ask, backup, declare, export_lines, is_serve
 pub use perform::{Answer, Rest, perform};
 pub use request::{CheckLimit, KeyRow, MadeKey, OfCheck, ProjectRow, Reply, Request};
 pub use request::{channel, check, declare as declared, import, user, window};
-pub use socket::{MOST_CONNECTIONS, Socket, SocketError};
+pub use socket::{Addresses, MOST_CONNECTIONS, Socket, SocketError};
 
 pub use crate::store::owner::SOCKET_NAME;

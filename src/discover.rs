@@ -103,6 +103,16 @@ pub struct Discovered {
     pub skipped: Vec<Skipped>,
 }
 
+impl Proposal {
+    /// Gives the check another UUID, in the edit too.
+    pub fn set_uuid(&mut self, uuid: Uuid) {
+        let (old, new) = (self.uuid.to_string(), uuid.to_string());
+        let (Edit::Line(_, text) | Edit::DropIn { text, .. }) = &mut self.edit;
+        *text = text.replace(&old, &new);
+        self.uuid = uuid;
+    }
+}
+
 impl<'a> Maker<'a> {
     /// One that has proposed nothing yet.
     pub fn new(base_url: &'a str, host: &'a str, zone: Timezone, now: Moment, uuid: &'a dyn Fn() -> Uuid) -> Self {

@@ -185,10 +185,10 @@ async fn serve(
     let files = reload::Files {
         certificates: doors.certificates(),
         declared: config.declared.clone(),
-        base_url: doors.base_url.as_str().to_owned(),
+        pages: config.web.is_on.then(|| doors.base_url.as_str().to_owned()),
     };
     if let Some(declared) = &files.declared {
-        declared::apply(&handle, declared, &files.base_url).await;
+        declared::apply(&handle, declared, files.pages.as_deref()).await;
     }
     if config.web.asks_for_passwords()
         && handle.with_state(|state| state.users.is_empty())
@@ -265,7 +265,7 @@ fn tell(lines: &str) {
     let _ = io::stderr().write_all(lines.as_bytes());
 }
 
-/// One line that says which release serves what, and where.
+/// Logs which release serves what, and where.
 fn tell_of_start(doors: &Doors, handle: &Handle) {
     handle.with_state(|state| {
         tracing::info!(

@@ -574,7 +574,7 @@ complete -c overdue -n "__fish_overdue_using_subcommand schedule" -l batch -d 'A
 complete -c overdue -n "__fish_overdue_using_subcommand schedule" -s h -l help -d 'Print help'
 complete -c overdue -n "__fish_overdue_using_subcommand schedule" -s V -l version -d 'Print version'
 complete -c overdue -n "__fish_overdue_using_subcommand export" -l project -d 'Name or UUID of the project to write [default: all, and users]' -r
-complete -c overdue -n "__fish_overdue_using_subcommand export" -l format -d 'In which form' -r -f -a "toml\t'For people; what `apply` reads'
+complete -c overdue -n "__fish_overdue_using_subcommand export" -l format -d 'In which form [default: that of the ending of FILE, .toml, .json or .jsonl, else toml]' -r -f -a "toml\t'For people; what `apply` reads'
 json\t'The same for programs'
 jsonl\t'Everything as it is, as lines of JSON for another server: keys, users, statuses and secrets too'"
 complete -c overdue -n "__fish_overdue_using_subcommand export" -l logs -d 'Write logs too, pings with their bodies and flips, which jsonl alone can hold; none: no logs' -r -f -a "all\t''

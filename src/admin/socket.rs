@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::line::{self, MOST_BYTES, MOST_STAGED_BYTES};
 use super::request::import::ImportRequest;
@@ -68,6 +69,15 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
+/// Where the service is reached: what URLs in replies begin with.
+#[derive(Clone)]
+pub struct Addresses {
+    /// Without a slash at its end.
+    pub base_url: String,
+    /// True if there are pages, so that links lead somewhere.
+    pub has_pages: bool,
+}
+
 /// A socket that is listened on. Its file is removed when this is dropped.
 pub struct Socket {
     listener: UnixListener,
@@ -102,10 +112,9 @@ impl Socket {
         Ok(Self { listener, path })
     }
 
-    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds. `base_url`:
-    /// what links to pages begin with, without a slash at its end.
-    pub async fn serve(self, handle: Handle, base_url: String, stop: watch::Receiver<bool>) {
-        let hold = |stream| Some(connection(stream, handle.clone(), base_url.clone(), stop.clone()));
+    /// Answers requests until `stop` holds true. Then those that are being carried out may be answered, within five seconds.
+    pub async fn serve(self, handle: Handle, addresses: Addresses, stop: watch::Receiver<bool>) {
+        let hold = |stream| Some(connection(stream, handle.clone(), addresses.clone(), stop.clone()));
         accept("admin", self, MOST_CONNECTIONS, stop.clone(), hold).await;
     }
 }
@@ -143,16 +152,23 @@ fn gathered(document: &mut Vec<u8>, part: &str) -> Reply {
 }
 
 /// Puts the address of the service before what the reply names of its paths.
-fn address(reply: &mut Reply, base_url: &str) {
+fn address(reply: &mut Reply, addresses: &Addresses) {
+    let ping_url = |uuid: Uuid| format!("{}/ping/{uuid}", addresses.base_url);
+    let page = |path: &str| addresses.has_pages.then(|| format!("{}{path}", addresses.base_url));
     match reply {
-        Reply::MadeLink(link) => link.url = Some(format!("{base_url}{}", link.path)),
+        Reply::MadeLink(link) => link.url = page(&link.path),
+        Reply::Checks(rows) => {
+            for url in rows.iter_mut().filter_map(|row| row.ping_url.as_mut()) {
+                url.insert_str(0, &addresses.base_url);
+            }
+        }
         Reply::Changes(rows) => {
             for row in rows {
                 if let Some(uuid) = row.uuid.filter(|_| row.op == "add" && row.kind == "check") {
-                    row.url = Some(format!("{base_url}/ping/{uuid}"));
+                    row.url = Some(ping_url(uuid));
                 }
                 if let Some(link) = &mut row.link {
-                    link.url = Some(format!("{base_url}{}", link.path));
+                    link.url = page(&link.path);
                 }
             }
         }
@@ -192,7 +208,7 @@ impl Drop for OwnImport {
 }
 
 /// Answers one request after another. A list is made as fast as it is read.
-async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mut stop: watch::Receiver<bool>) {
+async fn connection(mut stream: UnixStream, handle: Handle, addresses: Addresses, mut stop: watch::Receiver<bool>) {
     let (read, mut write) = stream.split();
     let mut read = BufReader::new(read);
     let mut document = Vec::new();
@@ -232,7 +248,7 @@ async fn connection(mut stream: UnixStream, handle: Handle, base_url: String, mu
             true if too_long => (Reply::Invalid(format!("a request has at most {most} bytes")), None),
             _ => return,
         };
-        address(&mut reply, &base_url);
+        address(&mut reply, &addresses);
         loop {
             let Ok(lines) = line::encode_reply(reply, rest.is_some()) else { return };
             for line in lines {

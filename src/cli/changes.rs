@@ -29,7 +29,7 @@ const OPS: [&str; 5] = ["change", "add", "adopt", "delete", "leave"];
 /// Lines for people.
 pub(super) fn lines(rows: &[ChangeRow], tense: Tense, colours: bool) -> Vec<String> {
     let mut lines = Vec::new();
-    let widest = rows.iter().map(|row| row.kind.len() + 1 + row.id.chars().count()).max().unwrap_or(0).min(40);
+    let widest = rows.iter().map(|row| named(row).chars().count()).max().unwrap_or(0).min(40);
     let mut last: Option<Option<&str>> = None;
     for row in rows {
         let project = row.project.as_deref();
@@ -39,7 +39,7 @@ pub(super) fn lines(rows: &[ChangeRow], tense: Tense, colours: bool) -> Vec<Stri
         }
         let (sign, colour, _) = sign(&row.op);
         let sign = if colours { format!("\u{1b}[{colour}m{sign}\u{1b}[0m") } else { sign.to_string() };
-        let name = if row.kind == "project" { "project".into() } else { format!("{} {}", row.kind, clean(&row.id)) };
+        let name = named(row);
         let told = told(row, tense);
         let mut told = told.iter();
         lines.push(format!("  {sign} {name:<widest$}  {}", told.next().map_or("", String::as_str)).trim_end().to_owned());
@@ -50,6 +50,15 @@ pub(super) fn lines(rows: &[ChangeRow], tense: Tense, colours: bool) -> Vec<Stri
     }
     lines.push(counted(rows, tense));
     lines
+}
+
+/// The kind of an object and its name. The key of a project's `ping-key` has none.
+fn named(row: &ChangeRow) -> String {
+    match (row.kind.as_str(), row.id.as_str()) {
+        ("project", _) => "project".into(),
+        ("key", "") => "ping-key".into(),
+        (kind, id) => format!("{kind} {}", clean(id)),
+    }
 }
 
 /// What is said of one object, a line or more.

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use super::changes::{self, Tense};
 use super::data::as_owner;
 use super::shared::Json;
-use super::{Failure, table};
+use super::{Failure, table, user};
 use crate::admin::declared::{ChangeRow, ConflictRow};
 use crate::admin::{self, Reply, Request};
 use crate::declare::{self, PrepareError, Prepared, Problem, Secrets};
@@ -53,9 +53,9 @@ pub(super) struct ExportArgs {
     #[arg(long, env = "OVERDUE_PROJECT", value_name = "NAME")]
     project: Option<String>,
 
-    /// In which form
-    #[arg(long, env = "OVERDUE_FORMAT", value_enum, default_value = "toml")]
-    format: Format,
+    /// In which form [default: that of the ending of FILE, .toml, .json or .jsonl, else toml]
+    #[arg(long, env = "OVERDUE_FORMAT", value_enum)]
+    format: Option<Format>,
 
     /// Write secrets in the clear, in place of names of variables
     #[arg(long, env = "OVERDUE_SECRETS", value_parser = FalseyValueParser::new())]
@@ -66,25 +66,54 @@ pub(super) struct ExportArgs {
     logs: WrittenLogs,
 }
 
+impl Format {
+    /// Returns the format that a file name ends with.
+    fn of_name(file: &Path) -> Option<Self> {
+        Self::from_str(file.extension()?.to_str()?, true).ok()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Toml => "toml",
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
 impl ExportArgs {
+    /// Returns the format that is given, or that of the file's name. They have to agree.
+    fn format(&self) -> Result<Format, Failure> {
+        match (self.format, Format::of_name(&self.file)) {
+            (Some(given), Some(of_name)) if given != of_name => Err(Failure::usage(format!(
+                "{} ends with .{}, and --format says {}: rename the file, or leave --format out",
+                self.file.display(),
+                of_name.name(),
+                given.name(),
+            ))),
+            (given, of_name) => Ok(given.or(of_name).unwrap_or(Format::Toml)),
+        }
+    }
+
     pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
         let to_stdout = self.file.as_os_str() == "-";
-        if self.has_logs() && self.format != Format::Jsonl {
-            return Err(Failure::usage("logs are written by --format jsonl alone"));
+        let format = self.format()?;
+        if self.has_logs() && format != Format::Jsonl {
+            return Err(Failure::usage("logs are written in the form jsonl alone: give --format jsonl, or a FILE that ends with .jsonl"));
         }
         // There are always secrets in all that there is.
-        let has_secrets = self.secrets || self.format == Format::Jsonl;
+        let has_secrets = self.secrets || format == Format::Jsonl;
         if has_secrets && to_stdout && io::stdout().is_terminal() {
             return Err(Failure::usage("secrets are not for a terminal: give a file, which is made for its owner alone"));
         }
-        if self.format == Format::Jsonl {
+        if format == Format::Jsonl {
             return self.lines(data, to_stdout);
         }
         let Reply::Objects(objects) = super::reply(data, Request::Export { project: self.project.clone(), secrets: self.secrets }, None)?
         else {
             return Err(Failure::other("the server answered something else than what there is"));
         };
-        let text = match self.format {
+        let text = match format {
             Format::Toml => declare::toml(&objects, declare::HEAD),
             Format::Json | Format::Jsonl => {
                 for comment in objects.iter().flat_map(|object| &object.comments) {
@@ -268,6 +297,10 @@ impl ApplyArgs {
 
     pub(super) fn run(&self, data: &Path) -> Result<(), Failure> {
         let rows = self.files.changes(data, false)?;
+        let links = rows.iter().filter_map(|row| row.link.as_ref());
+        if !self.files.json.json {
+            user::tell_of_path(links);
+        }
         self.files.show(&rows, Tense::Did)
     }
 }

@@ -1,5 +1,6 @@
 //! `overdue discover`: its flags, and how what was found is written.
 
+mod earlier;
 mod system;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::error::Error;
 use std::fs::DirBuilder;
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
@@ -24,10 +25,19 @@ use crate::domain::check::Settings;
 use crate::domain::project::ProjectName;
 use crate::domain::text::Name;
 use crate::domain::timezone::Timezone;
+use crate::domain::words::{count, shell_word};
 use crate::http::BaseUrl;
 use crate::random::Random;
 use crate::serve::{DEFAULT_LISTEN, machine_zone};
 use crate::store::access::expect_own_directory;
+use earlier::Earlier;
+
+/// The file with the checks, for `apply`.
+const CHECKS: &str = "overdue.toml";
+/// The file with the edits of crontabs and units, for `patch`.
+const PATCH: &str = "overdue.patch";
+/// The file with the edited crontab of the user who asks.
+const CRONTAB: &str = "crontab";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum With {
@@ -114,7 +124,7 @@ impl DiscoverArgs {
             let _ = writeln!(io::stderr(), "overdue: {}", clean(&said));
         }
         if let Some(directory) = &self.write {
-            return self.write(directory, &places);
+            return self.write(directory, places);
         }
         let text = if self.json.json { serde_json::to_string(&list(&places)).map_err(Failure::other)? } else { self.toml(&places) };
         match table::lines(&[text.trim_end().to_owned()]) {
@@ -149,37 +159,42 @@ impl DiscoverArgs {
     /// The checks as a file that `apply` reads.
     fn toml(&self, places: &[Place]) -> String {
         let objects = places.iter().flat_map(|place| &place.found.proposals).map(|proposal| {
-            let comments = match &proposal.edit {
-                Edit::Line(_, line) => vec![format!("{} becomes:", proposal.place), line.clone()],
-                Edit::DropIn { path, .. } => vec![format!("{}: {path} makes it report", proposal.place)],
-            };
-            // A comment of TOML takes what a terminal takes.
-            let comments = comments.iter().map(|comment| clean(comment)).collect();
             let Proposal { slug, uuid, settings, .. } = proposal;
             let name = Name::parse(slug.as_str()).unwrap_or_default();
             let settings = Settings { slug: slug.clone(), name, ..settings.clone() };
-            declare::proposed(self.project.as_str(), *uuid, &settings, comments)
+            declare::proposed(self.project.as_str(), *uuid, &settings, comments(proposal))
         });
         let objects: Vec<_> = objects.collect();
         declare::toml(&objects, &["Checks for jobs of this machine: `overdue apply` makes them, the edits make the jobs report."])
     }
 
     /// Writes files that only their owner can read: crontabs hold secrets, and the URLs of pings are some. In a directory of others, somebody
-    /// could replace them before they are applied.
-    fn write(&self, directory: &Path, places: &[Place]) -> Result<(), Failure> {
+    /// could replace them before they are applied. Jobs that an earlier run wrote there keep their URLs.
+    fn write(&self, directory: &Path, mut places: Vec<Place>) -> Result<(), Failure> {
+        let checks: usize = places.iter().map(|place| place.found.proposals.len()).sum();
+        if checks == 0 {
+            // The files of an earlier run may still be of use.
+            let _ = writeln!(io::stderr(), "overdue: no job was found for which a check can be proposed; nothing was written");
+            return Ok(());
+        }
         let failed = |error: &dyn Error| Failure::other(format!("cannot write to {}: {error}", directory.display()));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.and_then(|()| expect_own_directory(directory)).map_err(|error| failed(&error))?;
+        let directory = &absolute(directory).map_err(|error| failed(&error))?;
+        let file = |name: &str| directory.join(name);
+        let earlier = Earlier::read(&file(CHECKS)).map_err(|error| failed(&error))?;
+        let mut earlier = earlier.without_reporting(places.iter().flat_map(|place| &place.found.skipped));
+        places.iter_mut().flat_map(|place| &mut place.found.proposals).for_each(|proposal| earlier.restore(proposal));
         let write = |name: &str, text: &str| {
-            let written = replace_for_owner(&directory.join(name), |file| Ok(file.write_all(text.as_bytes())?));
+            let written = replace_for_owner(&file(name), |file| Ok(file.write_all(text.as_bytes())?));
             written.map_err(|error| failed(&*error))
         };
         let (mut patch, mut has_crontab) = (String::new(), false);
-        for place in places {
+        for place in &places {
             let lines = place.lines();
             match &place.crontab {
                 Some(crontab) if crontab.name == system::OWN && !lines.is_empty() => {
-                    write("crontab", &discover::changed(&crontab.text, &lines))?;
+                    write(CRONTAB, &discover::changed(&crontab.text, &lines))?;
                     has_crontab = true;
                 }
                 Some(crontab) => patch += &discover::diff(crontab.name.trim_start_matches('/'), &crontab.text, &lines),
@@ -191,22 +206,30 @@ impl DiscoverArgs {
                 patch += &format!("--- /dev/null\n+++ {}\n@@ -0,0 +1,{} @@\n{added}", path.trim_start_matches('/'), text.lines().count());
             }
         }
-        write("overdue.toml", &self.toml(places))?;
-        write("overdue.patch", &patch)?;
-        let count: usize = places.iter().map(|place| place.found.proposals.len()).sum();
-        let shown = directory.display();
-        let own = if has_crontab { format!(" and, of your own crontab, in {shown}/crontab (crontab …)") } else { String::new() };
+        write(CHECKS, &self.toml(&places))?;
+        write(PATCH, &patch)?;
+        let word = |name: &str| shell_word(&file(name).to_string_lossy());
         // Paths of crontabs that were named may be relative.
-        let at = if self.crontab.iter().any(|path| path.is_relative()) { "patch -p0 < …" } else { "cd / && patch -p0 < …" };
-        let edits = if patch.is_empty() { String::new() } else { format!(" in {shown}/overdue.patch ({at})") };
-        let edits = match (edits.is_empty(), own.is_empty()) {
-            (true, true) => String::new(),
-            (true, false) => format!("; the edits are{}", own.trim_start_matches(" and, of your own crontab,")),
-            _ => format!("; the edits are{edits}{own}"),
-        };
-        let _ = writeln!(io::stderr(), "overdue: {count} checks are in {shown}/overdue.toml{edits}");
+        let cd = if self.crontab.iter().any(|path| path.is_relative()) { "" } else { "cd / && " };
+        let edits = [
+            (!patch.is_empty()).then(|| format!("in {} ({cd}patch -p0 < {})", file(PATCH).display(), word(PATCH))),
+            has_crontab.then(|| format!("of your own crontab in {} (crontab {})", file(CRONTAB).display(), word(CRONTAB))),
+        ];
+        let edits = edits.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+        let is = if checks == 1 { "is" } else { "are" };
+        let said = format!("{} {is} in {}; the edits are {edits}", count(checks, "check"), file(CHECKS).display());
+        let _ = writeln!(io::stderr(), "overdue: {}", clean(&said));
         Ok(())
     }
+}
+
+/// Comments of a check: where its job was found, and what makes it report. A comment of TOML takes what a terminal takes.
+fn comments(proposal: &Proposal) -> Vec<String> {
+    let comments = match &proposal.edit {
+        Edit::Line(_, line) => vec![format!("{} becomes:", proposal.place), line.clone()],
+        Edit::DropIn { path, .. } => vec![format!("{}: {path} makes it report", proposal.place)],
+    };
+    comments.iter().map(|comment| clean(comment)).collect()
 }
 
 /// What was found, for programs.

@@ -202,11 +202,18 @@ pub(super) fn cells(row: &UserRow) -> [String; 7] {
     [row.uuid.to_string(), row.name.clone(), status, may, row.sessions.to_string(), seen, row.created.clone()]
 }
 
+/// Says what to do with links that are paths alone, since no server says what they begin with.
+pub(super) fn tell_of_path<'a>(links: impl IntoIterator<Item = &'a LinkRow>) {
+    if links.into_iter().any(|link| link.url.is_none()) {
+        // Without a reader, the path is shown all the same.
+        let _ = writeln!(io::stderr(), "overdue: no server with pages is running; open the path of the link at its address once one does");
+    }
+}
+
 /// Shows a link. Without a server nobody knows the address that it begins with.
 pub(super) fn show_link(row: &LinkRow, json: bool) -> io::Result<()> {
-    if row.url.is_none() && !json {
-        // Whoever cannot be told sees a path all the same.
-        let _ = writeln!(io::stderr(), "overdue: no server is running; open this path at its address once it does");
+    if !json {
+        tell_of_path([row]);
     }
     table::made(row.url.as_ref().unwrap_or(&row.path), row, json)
 }

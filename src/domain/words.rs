@@ -1,4 +1,4 @@
-//! Durations, times and counts in words, so that messages and pages say them alike.
+//! Durations, times, counts and words of a shell as text, so that messages and pages say them alike.
 
 use std::borrow::Cow;
 
@@ -12,6 +12,12 @@ const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// A number and what it counts: `1 check`, `2 checks`.
 pub fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A word as a POSIX shell reads it, between quotes if it needs them.
+pub fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// How long microseconds are, in the two largest units that matter: `40 seconds`, `4 min 12 s`, `9 hours`, `2 d 3 h`.
@@ -159,6 +165,13 @@ mod tests {
     fn sizes_are_said_in_one_unit() {
         for (bytes, words) in [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1.0 kB"), (98_765, "98.7 kB"), (1_250_000, "1.2 MB")] {
             assert_eq!(size(bytes), words);
+        }
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        for (word, wanted) in [("/var/lib/x", "/var/lib/x"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("", "''"), ("?a=1", "'?a=1'")] {
+            assert_eq!(shell_word(word), wanted);
         }
     }
 

@@ -21,9 +21,9 @@ pub struct DeclaredFiles {
     pub prune: Option<usize>,
 }
 
-/// Makes what the files declare so, if it can be. `base_url`: what links to pages begin with.
-pub(super) async fn apply(handle: &Handle, declared: &DeclaredFiles, base_url: &str) {
-    let applied = applied(handle, declared, base_url).await;
+/// Makes what the files declare so, if it can be. `pages`: what links to pages begin with; `None`: there are none.
+pub(super) async fn apply(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) {
+    let applied = applied(handle, declared, pages).await;
     handle.metrics().applied(applied.is_ok());
     match applied {
         Ok(changes) => {
@@ -43,7 +43,7 @@ pub(super) async fn apply(handle: &Handle, declared: &DeclaredFiles, base_url: &
 }
 
 /// How much was changed, or why nothing was.
-async fn applied(handle: &Handle, declared: &DeclaredFiles, base_url: &str) -> Result<usize, String> {
+async fn applied(handle: &Handle, declared: &DeclaredFiles, pages: Option<&str>) -> Result<usize, String> {
     let files = declared.files.clone();
     let reading = move || declare::prepare(&files, &Secrets { variable: &|name| std::env::var(name).ok() });
     let read: Result<_, PrepareError> = tokio::task::spawn_blocking(reading).await.map_err(|error| error.to_string())?;
@@ -61,19 +61,25 @@ async fn applied(handle: &Handle, declared: &DeclaredFiles, base_url: &str) -> R
             op => tracing::info!("--apply: {} {kind} {name:?}", op.name()),
         }
         if change.needs_link {
-            tell_link(handle, name, base_url).await;
+            tell_link(handle, name, pages).await;
         }
     }
     Ok(changes.iter().filter(|change| change.op != Op::Leave).count())
 }
 
 /// A new user without a password chooses one by a link, which is told once.
-async fn tell_link(handle: &Handle, name: &str, base_url: &str) {
+async fn tell_link(handle: &Handle, name: &str, pages: Option<&str>) {
     let user =
         crate::domain::user::UserName::parse(name).ok().and_then(|name| handle.with_state(|state| state.users.by_name(&name).cloned()));
     let Some(user) = user else { return };
+    let Some(pages) = pages else {
+        tracing::info!(
+            "--apply: no link for the user {name:?} is made, since no pages are served; `overdue user link` makes one once they are"
+        );
+        return;
+    };
     match link(handle, Some(&user)).await {
-        Ok(made) => super::tell(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {base_url}{}\n\n", made.path())),
+        Ok(made) => super::tell(&format!("\nThe user {name:?} is new and chooses a password here:\n\n    {pages}{}\n\n", made.path())),
         Err(error) => tracing::warn!("no link for the user {name:?} could be made: {error}; `overdue user link` makes one"),
     }
 }

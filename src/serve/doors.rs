@@ -121,7 +121,7 @@ impl Doors {
     ) -> JoinSet<()> {
         let Config { trusted_proxies, site_name, api_rate, web, connections_per_address, access_log, metrics_token, .. } = config;
         let mut running = JoinSet::new();
-        let base_url = self.base_url.as_str().to_owned();
+        let addresses = admin::Addresses { base_url: self.base_url.as_str().to_owned(), has_pages: web.is_on };
         let config = http::Config {
             base_url: self.base_url,
             trusted_proxies,
@@ -151,7 +151,7 @@ impl Doors {
                 running.spawn(server.clone().serve(listener, stopped.clone()));
             }
         }
-        running.spawn(admin.serve(handle.clone(), base_url, stopped.clone()));
+        running.spawn(admin.serve(handle.clone(), addresses, stopped.clone()));
         running
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Files {
     pub(super) certificates: Vec<Certificate>,
     pub(super) declared: Option<DeclaredFiles>,
     /// What links to pages begin with.
-    pub(super) base_url: String,
+    pub(super) pages: Option<String>,
 }
 
 impl Files {
@@ -55,7 +55,7 @@ impl Files {
         }
         self.look_at_certificates(blocking, true).await;
         if let Some(declared) = &self.declared {
-            declared::apply(handle, declared, &self.base_url).await;
+            declared::apply(handle, declared, self.pages.as_deref()).await;
         }
         tell_supervisor(NotifyState::Ready);
     }

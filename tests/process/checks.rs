@@ -86,6 +86,10 @@ fn checks_are_managed_through_a_running_server() {
     let (_directory, data) = workplace();
     let server = Server::start(&data);
     work(&data);
+    let shown = squeezed(&admin(&data, &["check", "show", "backup"]));
+    let url = shown.iter().find_map(|line| line.strip_prefix("ping_url ")).unwrap();
+    let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    assert_eq!(Client::connect(server.address).unwrap().get(path, "").unwrap().status, 200);
     server.stop();
 }
 

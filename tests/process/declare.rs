@@ -36,9 +36,11 @@ fn road(data: &Path, directory: &Path, base: &str) {
     let path = file.to_str().unwrap();
     std::fs::write(&file, FILE).unwrap();
     let done = with(data, &["apply", path]);
-    assert_eq!((done.status, done.err.as_str()), (0, ""), "{}", done.out);
+    let no_server = "overdue: no server with pages is running; open the path of the link at its address once one does\n";
+    assert_eq!((done.status, done.err.as_str()), (0, if base.is_empty() { no_server } else { "" }), "{}", done.out);
+    assert!(done.out.contains(&format!("chooses a password at {base}/invite/")), "{}", done.out);
     assert!(done.out.starts_with("project Home\n  + project") && done.out.trim_end().ends_with("5 added"), "{}", done.out);
-    assert!(done.out.contains("chooses a password at ") && done.out.contains("/invite/") && !done.out.contains("12345"), "{}", done.out);
+    assert!(!done.out.contains("12345"), "{}", done.out);
     let url = format!("{base}/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f");
     assert_eq!(done.out.contains(&url), !base.is_empty(), "{}", done.out);
     for (words, status, out) in [
@@ -162,6 +164,79 @@ fn jobs_are_discovered_and_their_checks_applied() {
     let listed = run(overdue(&words).arg("--json"));
     let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
     assert_eq!((listed["checks"][0]["line"].as_u64(), listed["skipped"][0]["by_hand"].as_bool()), (Some(1), Some(true)));
+}
+
+#[test]
+fn a_job_that_is_discovered_again_keeps_its_url() {
+    let (directory, _) = workplace();
+    let (crontab, out) = (directory.path().join("crontab"), directory.path().join("out"));
+    let line = "30 3 * * * /usr/local/bin/backup\n";
+    std::fs::write(&crontab, line.repeat(2)).unwrap();
+    let discover = |base_url: &str| {
+        let words = ["discover", "--host", "nas", "--base-url", base_url, "--write", "out", "--crontab"];
+        let done = run(overdue(&words).arg(&crontab).current_dir(directory.path()));
+        assert_eq!(done.status, 0, "{}", done.err);
+        let [checks, patch] = ["overdue.toml", "overdue.patch"].map(|name| std::fs::read_to_string(out.join(name)).unwrap());
+        (done.err, checks, patch)
+    };
+    let uuids = |checks: &str| checks.lines().filter_map(|line| Some(line.strip_prefix("uuid = ")?.to_owned())).collect::<Vec<_>>();
+    let first = discover("https://hc.example.org");
+    let shown = out.display();
+    let said = format!(
+        "2 checks are in {shown}/overdue.toml; the edits are in {shown}/overdue.patch (cd / && patch -p0 < {shown}/overdue.patch)\n"
+    );
+    assert!(first.0.ends_with(&said), "{}", first.0);
+    assert_eq!(discover("https://hc.example.org"), first);
+    // Another base URL changes the URLs and not the checks.
+    let moved = discover("https://checks.example.org");
+    assert!(moved.2.contains("https://checks.example.org/ping/"), "{}", moved.2);
+    assert_eq!(uuids(&moved.1), uuids(&first.1));
+    // A job that reports already keeps its URL to itself.
+    let edited: Vec<_> = moved.2.lines().filter_map(|line| line.strip_prefix("+30 3")).collect();
+    std::fs::write(&crontab, format!("30 3{}\n{line}", edited[0])).unwrap();
+    let left = discover("https://checks.example.org");
+    assert_eq!(uuids(&left.1), uuids(&first.1)[1..]);
+    assert!(left.0.contains("overdue: 1 check is in "), "{}", left.0);
+    // With nothing left to do the files stay.
+    std::fs::write(&crontab, "").unwrap();
+    let done = discover("https://checks.example.org");
+    assert_eq!((done.0.as_str(), done.1), ("overdue: no job was found for which a check can be proposed; nothing was written\n", left.1));
+}
+
+#[test]
+fn an_export_has_the_form_that_the_name_of_its_file_says() {
+    let (directory, data) = workplace();
+    admin(&data, &["project", "create", "web"]);
+    let export = |name: &str, words: &[&str]| {
+        let done = run(overdue(&["export", name, "--data"]).arg(&data).args(words).current_dir(directory.path()));
+        (done.status, done.err, std::fs::read_to_string(directory.path().join(name)).unwrap_or_default())
+    };
+    for (name, words, begins) in [
+        ("all.jsonl", &["--logs"][..], "{\"overdue\":"),
+        ("all.json", &[], "{\n"),
+        ("all.toml", &[], "# "),
+        ("all", &[], "# "),
+        ("all.txt", &["--format", "json"], "{\n"),
+    ] {
+        let (status, err, text) = export(name, words);
+        assert!(status == 0 && text.starts_with(begins), "{name}: {err}{text}");
+    }
+    for (name, words, part) in [
+        ("other.json", &["--format", "toml"][..], "other.json ends with .json, and --format says toml: rename the file"),
+        ("other.toml", &["--logs"], "give --format jsonl, or a FILE that ends with .jsonl"),
+    ] {
+        let (status, err, text) = export(name, words);
+        assert!(status == 2 && err.contains(part) && text.is_empty(), "{name}: {err}");
+    }
+}
+
+#[test]
+fn a_ping_key_has_a_name_among_the_changes() {
+    let (directory, data) = workplace();
+    let file = directory.path().join("home.toml");
+    std::fs::write(&file, "version = 1\n[project.Home]\nping-key = \"abcdefghijklmnopqrstuv\"\n").unwrap();
+    let done = with(&data, &["apply", file.to_str().unwrap()]);
+    assert!(done.out.lines().any(|line| line.starts_with("  + ping-key  ")), "{}{}", done.out, done.err);
 }
 
 /// A server that answers 200; where it listens, and the request lines as they come.

@@ -81,8 +81,22 @@ fn users_are_managed_without_a_server() {
     admin(&data, &["project", "create", "one"]);
     admin(&data, &["project", "create", "two"]);
     let setup = run(overdue(&["user", "link"]).arg("--data").arg(&data));
-    assert!(setup.out.starts_with("/setup/") && setup.err.contains("no server is running"), "{} {}", setup.out, setup.err);
+    assert!(setup.out.starts_with("/setup/") && setup.err.contains("no server with pages is running"), "{} {}", setup.out, setup.err);
     provision(&data, "");
+}
+
+#[test]
+fn a_server_without_pages_shows_no_link_to_them() {
+    let (directory, data) = workplace();
+    let file = directory.path().join("users.toml");
+    std::fs::write(&file, "version = 1\n[user.ann]\nowner = true\n").unwrap();
+    let mut server = Server::start_with(&data, &["--no-web", "--apply", file.to_str().unwrap()]);
+    server.has_said("no link for the user \"ann\" is made, since no pages are served");
+    let link = run(overdue(&["user", "link", "ann"]).arg("--data").arg(&data));
+    assert!(link.out.starts_with("/invite/") && link.err.contains("no server with pages is running"), "{} {}", link.out, link.err);
+    let said = server.log.join("\n");
+    assert!(!said.contains("/setup/") && !said.contains("/invite/"), "{said}");
+    server.stop();
 }
 
 #[test]

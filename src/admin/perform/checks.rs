@@ -50,7 +50,8 @@ pub(super) async fn answer(handle: &Handle, check: Check, what: OfCheck) -> Resu
     let done = match what {
         OfCheck::Show => {
             let found = found(handle, check).ok_or(ManageError::Gone)?;
-            return Ok(Reply::Checks(vec![row(&found, handle.now())]));
+            let ping_url = Some(format!("/ping/{}", found.check.uuid));
+            return Ok(Reply::Checks(vec![CheckRow { ping_url, ..row(&found, handle.now()) }]));
         }
         OfCheck::Pings => return Ok(ping_rows(&pings(handle, check).await?)),
         OfCheck::Flips => return Ok(flip_rows(&flips(handle, check).await?)),
@@ -97,6 +98,7 @@ fn row(found: &Found, now: Moment) -> CheckRow {
         filter_http_body: filters.http_body,
         filter_default_fail: filters.default_fail,
         channels: uuids.join(","),
+        ping_url: None,
     }
 }
 

@@ -48,6 +48,9 @@ pub struct CheckRow {
     pub filter_default_fail: bool,
     /// The UUIDs of its channels, between commas.
     pub channels: String,
+    /// The URL that pings it, which lists leave out; without a server, which knows the address, its path alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping_url: Option<String>,
 }
 
 /// A ping in a list.

@@ -1,0 +1,64 @@
+//! The checks in the file that an earlier run wrote: a job that is found again keeps its UUID, and with it its ping URL.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::comments;
+use crate::cli::shared::read_at_most;
+use crate::discover::{Proposal, Skipped};
+use crate::domain::ids::hyphenated_uuid;
+
+/// Maximum number of bytes of the file.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The UUIDs of checks, each with what identifies its job.
+pub(super) struct Earlier(Vec<(String, Uuid)>);
+
+impl Earlier {
+    /// Reads the file of an earlier run. There is none before the first.
+    pub(super) fn read(file: &Path) -> io::Result<Self> {
+        match read_at_most(file, MOST_BYTES) {
+            Ok(bytes) => Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self(Vec::new())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the UUID of each check and the comment before it.
+    fn parse(text: &str) -> Self {
+        let (mut checks, mut comment) = (Vec::new(), "");
+        for line in text.lines() {
+            if let Some(text) = line.strip_prefix("# ") {
+                comment = text;
+            } else if let Some(uuid) = line.strip_prefix("uuid = \"").and_then(|text| hyphenated_uuid(text.strip_suffix('"')?)) {
+                checks.push((identity(comment, uuid), uuid));
+            }
+        }
+        Self(checks)
+    }
+
+    /// Leaves out the UUIDs that jobs report with already.
+    pub(super) fn without_reporting<'a>(mut self, skipped: impl Iterator<Item = &'a Skipped>) -> Self {
+        for Skipped { job, .. } in skipped {
+            self.0.retain(|(_, uuid)| !job.contains(&uuid.to_string()));
+        }
+        self
+    }
+
+    /// Gives a proposal the UUID that its job had. Each is given once.
+    pub(super) fn restore(&mut self, proposal: &mut Proposal) {
+        let comments = comments(proposal);
+        let Some(identity) = comments.last().map(|comment| identity(comment, proposal.uuid)) else { return };
+        if let Some(at) = self.0.iter().position(|(earlier, _)| *earlier == identity) {
+            proposal.set_uuid(self.0.remove(at).1);
+        }
+    }
+}
+
+/// What identifies a job: the comment about its edit without the ping URL, so that another base URL changes nothing.
+fn identity(comment: &str, uuid: Uuid) -> String {
+    let uuid = uuid.to_string();
+    comment.split(' ').filter(|word| !word.contains(&uuid)).collect::<Vec<_>>().join(" ")
+}
