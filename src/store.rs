@@ -108,7 +108,9 @@ impl std::fmt::Display for StoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::InUse(path) => {
-                write!(f, "{} is in use by another overdue process: stop that one, or choose another directory with --data", path.display())
+                let pid = medium::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let shown = path.display();
+                write!(f, "{shown} is in use by another overdue process{pid}: stop that one, or choose another directory with --data")
             }
             Self::TooNew { found, known } => write!(
                 f,

@@ -11,6 +11,7 @@ use super::shared::{Json, number};
 use super::{Failure, table};
 use crate::admin;
 use crate::backup::{self, About, BackupError, BackupFile, Intervals};
+use crate::domain::words::count;
 use crate::engine::{Beside, Pace};
 use crate::random::Random;
 use crate::store::{FILE_NAME, Findings, Inspection, Medium, Progress, Store, StoreError, TableSize};
@@ -198,13 +199,24 @@ impl Verified {
         let cells = |(name, size): (&String, &TableSize)| [name.clone(), size.rows.to_string(), size.bytes.to_string()];
         table::lines(&table::table(&["TABLE", "ROWS", "BYTES"], tables.iter().map(cells)))?;
         let made = self.about.as_ref().map_or(String::new(), |About { made, release }| format!(", made {made} by release {release}"));
-        let bytes = self.bytes().map_or(String::new(), |bytes| format!(" in {bytes}"));
+        let bytes = self.bytes().map_or(String::new(), |bytes| format!(" in a file of {bytes} bytes"));
         let mut words = vec![
             format!("{}{made}: layout {schema}, {} bytes of rows{bytes}", self.path.display(), self.bytes_of_rows()),
-            format!("{sound_bodies} bodies match their checksums; {dead_pings} pings exceed the log limit and will be removed"),
+            match sound_bodies {
+                1 => "1 body of a ping matches its checksum".into(),
+                bodies => format!("{bodies} bodies of pings match their checksums"),
+            },
         ];
+        if *dead_pings > 0 {
+            let pings = count(usize::try_from(*dead_pings).unwrap_or(usize::MAX), "ping");
+            words.push(format!("{pings} beyond the log limits, which a server removes by and by"));
+        }
         if *put_aside > 0 {
-            words.push(format!("{put_aside} rows are put aside, which a release could not read"));
+            let is = if *put_aside == 1 { "row is" } else { "rows are" };
+            words.push(format!("{put_aside} {is} put aside, which a release could not read"));
+        }
+        if self.judge().is_ok() {
+            words.push("all of it can be read, and nothing is damaged".into());
         }
         for words in words.iter().chain(told) {
             writeln!(io::stderr(), "overdue: {words}")?;
@@ -217,6 +229,7 @@ impl Verified {
         match (self.findings.wrong, self.sound_pages) {
             (0, true) => Ok(()),
             (0, false) => Err(Failure::other(format!("{path} has pages that make no sense"))),
+            (1, _) => Err(Failure::other(format!("{path} has 1 row that is damaged"))),
             (wrong, _) => Err(Failure::other(format!("{path} has {wrong} rows that are damaged"))),
         }
     }

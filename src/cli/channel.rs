@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{FalseyValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Subcommand};
+use uuid::Uuid;
 
 use super::outbound::OutboundFlags;
 use super::shared::{AnyProject, Json, OneProject, Yes, read_at_most};
@@ -257,12 +258,18 @@ impl Create {
         // Flags that are wrong are told before anything is made.
         let sending = test.then(|| outbound.sending()).transpose()?;
         let (lacks, warnings) = (settings.lacks(), settings.warnings());
+        let made = (project.clone(), kind.name, name.as_str().to_owned());
         let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
         table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
         if let Some(lacks) = lacks {
             let _ = writeln!(io::stderr(), "it cannot deliver yet: {lacks}");
         }
         warn(&warnings);
+        let (project, kind, name) = made;
+        // The channel is made, whether or not the others can be listed.
+        if let Ok(Reply::Channels(rows)) = reply(data, Request::ListChannels { project, show_settings: false }, None) {
+            warn(twins(&rows, uuid, kind, &name).as_slice());
+        }
         let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
         if let Some(chosen) = assign
             && let Reply::Assigned(count) = reply(data, ask(OfChannel::Assign(chosen)), None)?
@@ -274,6 +281,19 @@ impl Create {
         }
         Ok(())
     }
+}
+
+/// Returns a warning if the project of a new channel has another one of this kind and name.
+fn twins(rows: &[ChannelRow], new: Uuid, kind: &str, name: &str) -> Option<String> {
+    let project = &rows.iter().find(|row| row.uuid == new)?.project;
+    let is_twin = |row: &&ChannelRow| row.uuid != new && row.project == *project && row.kind == kind && row.name == name;
+    let twins: Vec<_> = rows.iter().filter(is_twin).map(|row| row.uuid.to_string()).collect();
+    (!twins.is_empty()).then(|| {
+        format!(
+            "the project {project:?} has another {kind} channel named {name:?} already ({}); if that is the same receiver, delete one with `channel delete UUID`",
+            twins.join(", ")
+        )
+    })
 }
 
 /// Writes warnings to standard error.

@@ -41,7 +41,9 @@ impl HealthArgs {
         match runtime.block_on(outbound.http(request, Trust::Operator)) {
             Ok(answer) if answer.status == 200 => Ok(()),
             Ok(answer) => Err(Failure::other(format!("{at} answers {} to /healthz: it takes no pings", answer.status))),
-            Err(error) => Err(Failure::other(format!("no server takes pings at {at}: {error}"))),
+            Err(error) => Err(Failure::other(format!(
+                "no server takes pings at {at}: {error}; if it listens elsewhere, say so with --listen or in OVERDUE_LISTEN"
+            ))),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::report::Report;
+use super::report::{Report, cure_of_unknown};
 use super::say;
 use super::spool::{Fate, Kept, Name, Spool};
 use crate::clock::Clock;
@@ -82,7 +82,8 @@ impl Delivery {
             }
             // Too slow, too early, too many: all of these pass (RFC 9110, 8470, 6585).
             Ok(answer) if (400..500).contains(&answer.status) && ![408, 425, 429].contains(&answer.status) => {
-                Outcome::Refused(refusal(answer.status, &answer.body))
+                let refusal = refusal(answer.status, &answer.body);
+                Outcome::Refused(if answer.status == 404 { format!("{refusal}; {}", cure_of_unknown(&report.url)) } else { refusal })
             }
             Ok(answer) => Outcome::Away(format!("the answer was {}", answer.status)),
             Err(error) if error.stage == Stage::Request => Outcome::Refused(error.to_string()),

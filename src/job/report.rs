@@ -3,7 +3,11 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::domain::ids::hyphenated_uuid;
 use crate::outbound::place_of;
+
+/// Maximum number of characters of a slug that a message names.
+const MOST_SLUG: usize = 100;
 
 /// A ping URL of Healthchecks or of a server like it, with a UUID, or with a ping key and a slug. It has no `Debug`: it is a secret.
 #[derive(Clone)]
@@ -79,6 +83,34 @@ impl PingUrl {
     }
 }
 
+/// Returns what to do when a server knows no check at a ping URL, with its action or without. The ping key in it is not named.
+pub(super) fn cure_of_unknown(url: &str) -> String {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let parts: Vec<_> = path.trim_end_matches('/').rsplit('/').collect();
+    let is_action = |part: &str| Action::parse(part).is_ok();
+    let is_unknown_uuid = match parts.as_slice() {
+        [action, named, ..] if is_action(action) => hyphenated_uuid(named).is_some(),
+        [named, ..] => hyphenated_uuid(named).is_some(),
+        [] => false,
+    };
+    if is_unknown_uuid {
+        return "no check has the UUID of this URL: `overdue check show NAME`, or the page of the check, shows its ping URL".into();
+    }
+    // The key stands behind `ping` or, as on the hosted service, behind the host; a slug may read like an action.
+    let named = match parts.as_slice() {
+        [slug, _key, "ping", ..] | [slug, _key, _, "", _] => slug,
+        [action, slug, ..] if is_action(action) => slug,
+        [slug, ..] => slug,
+        [] => &"",
+    };
+    let slug: String = named.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(MOST_SLUG).collect();
+    if query.split('&').any(|parameter| parameter == "create=1") {
+        format!("no check has the slug \"{slug}\", and none was made: the ping key is wrong, or the project has as many checks as it may")
+    } else {
+        format!("no check has the slug \"{slug}\": make it, or add ?create=1 to the URL; or the ping key is wrong")
+    }
+}
+
 /// A ping that is to be sent. It has no `Debug`: its URL is a secret.
 #[derive(Clone)]
 pub(super) struct Report {
@@ -132,6 +164,21 @@ mod tests {
         }
         for wrong in ["", "a/b", "ftp://a/b", "http://", "http://a/\nb", "http://a/ b"] {
             assert!(PingUrl::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_check_is_named_with_a_cure_and_without_its_key() {
+        for (url, said) in [
+            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/start?rid=1", "no check has the slug \"backup\": make it, or add ?create=1"),
+            ("https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/backup", "no check has the slug \"backup\": make it, or add ?create=1"),
+            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/backup/0?create=1&rid=1", "no check has the slug \"backup\", and none was made"),
+            ("http://a/ping/kkkkkkkkkkkkkkkkkkkkkk/42", "no check has the slug \"42\": make it"),
+            ("https://hc.example.org/kkkkkkkkkkkkkkkkkkkkkk/fail", "no check has the slug \"fail\": make it"),
+            ("http://a/ping/6f3a0f6e-0c9b-4f0e-9b1b-0a1b2c3d4e5f/3", "no check has the UUID of this URL"),
+        ] {
+            let cure = cure_of_unknown(url);
+            assert!(cure.starts_with(said) && !cure.contains("kkk"), "{url}: {cure}");
         }
     }
 

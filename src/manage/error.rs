@@ -123,11 +123,21 @@ impl fmt::Display for ManageError {
             Self::NoKey(id) => write!(f, "there is no key {id}; `key list` shows those there are"),
             Self::NoChannel(wanted) => write!(f, "there is no channel {wanted:?}; `channel list` shows those there are"),
             Self::AmbiguousChannel { wanted, uuids } => {
-                write!(f, "{} channels are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+                write!(
+                    f,
+                    "{} channels are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    uuids.len(),
+                    few(uuids)
+                )
             }
             Self::NoWindow(wanted) => write!(f, "there is no maintenance window {wanted:?}; `window list` shows those there are"),
             Self::AmbiguousWindow { wanted, uuids } => {
-                write!(f, "{} maintenance windows are named {wanted:?}; give the UUID of one: {}", uuids.len(), few(uuids))
+                write!(
+                    f,
+                    "{} maintenance windows are named {wanted:?}; name the project with --project, or give the UUID of one: {}",
+                    uuids.len(),
+                    few(uuids)
+                )
             }
             Self::Window(error) => error.fmt(f),
             Self::NoCheck(wanted) => write!(f, "there is no check {wanted:?}; `check list` shows those there are"),

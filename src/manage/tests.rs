@@ -146,7 +146,7 @@ fn channels_are_found_by_uuid_or_by_a_name_that_only_one_has() {
     let handle = &service.handle;
     let (one, two) = (service.project("one"), service.project("two"));
     let (first, second, empty) = (service.channel(&one, "twin"), service.channel(&two, "twin"), service.channel(&two, ""));
-    let ambiguous = format!(r#"2 channels are named "twin"; give the UUID of one: {first}, {second}"#);
+    let ambiguous = format!(r#"2 channels are named "twin"; name the project with --project, or give the UUID of one: {first}, {second}"#);
     let unknown = |wanted: &str| format!("there is no channel {wanted:?}; `channel list` shows those there are");
     for (project, wanted, found) in [
         (None, "twin", Err(ambiguous)),

@@ -51,6 +51,14 @@ impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(f),
+            Self::Listen(flag, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let port = address.port();
+                write!(
+                    f,
+                    "cannot listen on {address}: another process has port {port}, perhaps another overdue; stop it (`ss -ltnp 'sport = :{port}'` \
+                     as root shows it), or choose another address with {flag}"
+                )
+            }
             Self::Listen(flag, address, error) => write!(f, "cannot listen on {address}: {error}; choose another address with {flag}"),
             Self::TakenByPassed(flag, address, passed) => {
                 let unit = if *flag == "--smtp-listen" { "overdue-smtp.socket" } else { "overdue.socket" };

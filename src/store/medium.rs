@@ -243,6 +243,21 @@ fn parents_of_missing(directory: &Path) -> Vec<PathBuf> {
     missing.map(parent).collect()
 }
 
+/// Returns the process that has locked a file, if the kernel lists it: one in another container has no number here.
+pub(super) fn holder(path: &Path) -> Option<u32> {
+    let file = fs::metadata(path).ok()?;
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", file.ino());
+    // `1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF`
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let of_line = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, locked, ..] = words.as_slice() else { return None };
+        pid.parse().ok().filter(|pid| *locked == place && *pid > 0)
+    };
+    locks.lines().find_map(of_line)
+}
+
 /// Whether there is nothing of that name, not even a link.
 fn is_missing(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

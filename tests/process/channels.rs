@@ -239,6 +239,25 @@ fn a_channel_is_made_assigned_and_tested_in_one_command() {
 }
 
 #[test]
+fn a_channel_that_is_made_twice_is_warned_of() {
+    let (_directory, data) = workplace();
+    for project in ["a", "b"] {
+        admin(&data, &["project", "create", project]);
+    }
+    let create = |project: &str, kind: &str, set: &str| {
+        let done = tried(&data, &["channel", "create", "--project", project, "--kind", kind, "--name", "phone", "--set", set]);
+        assert_eq!((done.status, done.out.len()), (0, 37), "{}", done.err);
+        (done.out.trim().to_owned(), done.err)
+    };
+    let topic = "topic=backups-x7Qm2";
+    let (first, quiet) = create("a", "ntfy", topic);
+    assert_eq!((quiet, create("b", "ntfy", topic).1, create("a", "email", "to=a@example.org").1), Default::default());
+    let (_, warning) = create("a", "ntfy", topic);
+    let said = format!("overdue: the project \"a\" has another ntfy channel named \"phone\" already ({first});");
+    assert!(warning.starts_with(&said) && warning.lines().count() == 1, "{warning}");
+}
+
+#[test]
 fn settings_that_are_not_given_stay() {
     let (_directory, data) = workplace();
     let (url, _requests) = receiver();

@@ -65,7 +65,8 @@ fn a_second_server_on_the_same_data_is_refused() {
     let server = Server::start(&data);
     let second = run(overdue(&["serve", "--listen", "127.0.0.1:0"]).arg("--data").arg(&data));
     assert_eq!((second.status, second.err.lines().count()), (1, 1), "{}", second.err);
-    assert!(second.err.contains("is in use by another overdue process"), "{}", second.err);
+    let said = format!("{} is in use by another overdue process (pid {}): stop that one", data.join("overdue.redb").display(), server.id());
+    assert!(second.err.contains(&said), "{}", second.err);
     assert_eq!(Client::connect(server.address).unwrap().get("/healthz", "").unwrap().status, 200);
     admin(&data, &["project", "list"]);
 }

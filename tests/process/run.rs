@@ -117,6 +117,10 @@ fn a_server_of_ours_takes_it() {
     let pings: serde_json::Value = serde_json::from_str(&admin(&data, &["check", "pings", &uuid, "--json"])).unwrap();
     let kinds: Vec<_> = pings.as_array().unwrap().iter().map(|ping| ping["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["fail", "success", "start"], "{pings}");
+    let key = admin(&data, &["key", "create", "--project", "default", "--access", "ping"]);
+    let done = outcome(&mut job(&format!("http://{}/ping/{key}/nightly", server.address), &[], "true"));
+    let said = "the answer was 404: not found; no check has the slug \"nightly\": make it, or add ?create=1 to the URL";
+    assert!(done.status == 0 && done.err.contains(said) && !done.err.contains(&key), "{}", done.err);
     server.stop();
 }
 
@@ -288,7 +292,12 @@ fn a_server_that_is_busy_is_asked_again() {
     // What is refused for good is not.
     let told = Told::start([Act::status(404)]);
     let done = outcome(&mut overdue(&["ping", &told.url()]));
-    assert_eq!((done.status, done.err.as_str()), (1, "overdue: the server did not take the ping: the answer was 404\n"));
+    assert_eq!(done.status, 1);
+    assert!(
+        done.err.starts_with("overdue: the server did not take the ping: the answer was 404; no check has the slug \"job\""),
+        "{}",
+        done.err
+    );
     assert_eq!(told.wait_for(1).len(), 1);
 }
 

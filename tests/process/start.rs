@@ -17,8 +17,19 @@ fn a_port_that_is_taken_leaves_no_database() {
     let (_directory, data) = workplace();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    assert!(refused(&["serve", "--listen", &address], &data).contains("cannot listen on"));
+    let said = refused(&["serve", "--listen", &address], &data);
+    let port = taken.local_addr().unwrap().port();
+    assert!(said.contains(&format!("cannot listen on {address}: another process has port {port}")), "{said}");
+    assert!(said.contains("or choose another address with --listen"), "{said}");
     assert!(!data.exists());
+}
+
+#[test]
+fn health_names_the_flag_for_another_address() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let done = run(&mut overdue(&["health", "--listen", &free]));
+    assert_eq!((done.status, done.err.lines().count()), (1, 1), "{}", done.err);
+    assert!(done.err.contains(&format!("at {free}: ")) && done.err.contains("with --listen or in OVERDUE_LISTEN"), "{}", done.err);
 }
 
 #[test]

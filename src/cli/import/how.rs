@@ -80,10 +80,9 @@ impl How {
         });
         match looked {
             Ok(None) => self.show(&report, next, &format!("{done}; no server answers here to compare it with")),
-            Ok(Some((replaced, lost))) => {
-                self.show(&report.beside(replaced, lost), next, done)?;
-                if self.replace || lost == Lost::default() { Ok(()) } else { Err(handover::needs_replace(&lost)) }
-            }
+            Ok(Some((replaced, lost))) if self.replace || lost == Lost::default() => self.show(&report.beside(replaced, lost), next, done),
+            // What is wrong comes last, and nothing is to be done before it is put right.
+            Ok(Some((replaced, lost))) => self.show(&report.beside(replaced, lost), &[], done).and(Err(handover::needs_replace(&lost))),
             Err(failure) => self.show(&report, &[], done).and(Err(failure)),
         }
     }

@@ -167,7 +167,10 @@ fn the_command_line_lists_releases_and_imports_again() {
     for (words, status) in [(&[][..], 1), (&["--replace"], 0)] {
         let done = dry(&[words, &only[..]].concat());
         assert!(done.status == status && done.out.lines().any(|line| line == lost), "{}{}", done.out, done.err);
-        assert_eq!(done.err.contains("0 pings arrived here; --replace does it nevertheless"), status == 1, "{}", done.err);
+        let last = done.err.lines().last().unwrap();
+        assert_eq!(last.contains("0 pings arrived here; --replace does it nevertheless"), status == 1, "{}", done.err);
+        // There is no next step before what is wrong is put right.
+        assert_eq!(done.out.contains("what to do next:"), status == 0, "{}", done.out);
     }
     let done = import(&data, &source, &[&["--live"], &only[..]].concat());
     assert_eq!((done.status, done.out.as_str()), (1, ""));
