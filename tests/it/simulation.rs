@@ -58,6 +58,11 @@ fn seeds(usual: u64) -> RangeInclusive<u64> {
     }
 }
 
+/// True if these are the seeds that a test runs by default. Only then does it check how often each case occurred: other seeds differ.
+fn are_default(seeds: &RangeInclusive<u64>, usual: u64) -> bool {
+    *seeds == (1..=usual)
+}
+
 /// Runs one simulation; the error says at which step it went wrong and how.
 fn simulate(seed: u64, disk: Disk) -> Result<Tally, String> {
     let mut at = 0;
@@ -100,7 +105,7 @@ fn simulations_agree_with_the_model() {
     let Tally { cuts, failures, missing, checkpoints, swept, kept, half_written, told, .. } = total;
     let enough =
         cuts >= 1000 && told >= 50 && half_written >= 5 && [failures, missing, checkpoints, swept, kept].iter().all(|count| *count > 0);
-    assert!(enough || seeds.count() < SIMULATIONS as usize, "too little has happened: {total:?}");
+    assert!(enough || !are_default(&seeds, SIMULATIONS), "too little has happened: {total:?}");
 }
 
 #[test]
