@@ -10,7 +10,7 @@ use crate::cli::shared::read_at_most;
 use crate::discover::{Proposal, Skipped};
 use crate::domain::ids::hyphenated_uuid;
 
-/// Maximum number of bytes of the file.
+/// Maximum number of bytes of the file: see [limits](crate::docs::limits).
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The UUIDs of checks, each with what identifies its job.
