@@ -151,8 +151,7 @@ async fn made(site: &Site, name: UserName, kind: Membership, peer: IpAddr) -> Re
 /// Returns why the name could pass for another one.
 fn deception(site: &Site, name: &UserName) -> Option<String> {
     name.deception().map(|deception| deception.to_string()).or_else(|| {
-        let skeleton = name.skeleton();
-        let is_like_another = site.handle.with_state(|state| state.users.iter().any(|user| user.name.skeleton() == skeleton));
+        let is_like_another = site.handle.with_state(|state| name.looks_like_any(state.users.iter().map(|user| &user.name)));
         is_like_another.then(|| "it looks like the name of another user".into())
     })
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use unicode_normalization::is_nfc;
 use unicode_security::{GeneralSecurityProfile as _, RestrictionLevel, RestrictionLevelDetection as _};
 
-use super::UserName;
+use super::{UserName, fold};
 
 /// Reason for which a name could pass for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,9 +44,17 @@ impl UserName {
         (!letters.check_restriction_level(RestrictionLevel::HighlyRestrictive)).then_some(Deception::MixedScripts)
     }
 
-    /// Returns what names that look the same have in common, whatever their case.
-    pub fn skeleton(&self) -> String {
-        unicode_security::skeleton(&self.folded()).collect()
+    /// True if the name could be read as one of the others, whatever the case of their letters.
+    pub fn looks_like_any<'n>(&self, others: impl IntoIterator<Item = &'n Self>) -> bool {
+        let skeletons = self.skeletons();
+        others.into_iter().any(|other| other.skeletons().iter().any(|skeleton| skeletons.contains(skeleton)))
+    }
+
+    /// Returns what names that look the same have in common: the skeleton of the folded name, and that of the name as it is written. A capital
+    /// I looks like a small L, which folding hides.
+    fn skeletons(&self) -> [String; 2] {
+        let skeleton = |text: &str| unicode_security::skeleton(text).collect::<String>();
+        [skeleton(&self.folded()), skeleton(&fold(&skeleton(&self.0)))]
     }
 }
 
@@ -84,10 +92,25 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_the_same_have_one_skeleton() {
-        for (one, other) in [("ann", "аnn"), ("scope", "ѕсоре"), ("ANN", "ann"), ("userl", "user1"), ("sam", "sarn")] {
-            assert_eq!(name(one).skeleton(), name(other).skeleton(), "{one} {other}");
+    fn names_that_look_the_same_are_found() {
+        for (one, other) in [
+            ("ann", "аnn"),
+            ("scope", "ѕсоре"),
+            ("ANN", "ann"),
+            ("userl", "user1"),
+            ("sam", "sarn"),
+            ("biII", "bill"),
+            ("BiII", "bill"),
+            ("Iars", "lars"),
+            ("Iars", "LARS"),
+            ("ΡΑUL", "paul"),
+            ("0tto", "Otto"),
+            ("WiIIiam", "wilIiarn"),
+        ] {
+            assert!(name(one).looks_like_any([&name(other)]) && name(other).looks_like_any([&name(one)]), "{one} {other}");
         }
-        assert_ne!(name("ann").skeleton(), name("anne").skeleton());
+        for (one, other) in [("ann", "anne"), ("bill", "bil"), ("ian", "lan"), ("mia", "mla")] {
+            assert!(!name(one).looks_like_any([&name(other)]), "{one} {other}");
+        }
     }
 }
