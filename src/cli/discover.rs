@@ -5,9 +5,7 @@ mod system;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs::DirBuilder;
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf, absolute};
 
 use clap::builder::FalseyValueParser;
@@ -29,7 +27,7 @@ use crate::domain::words::{count, shell_word};
 use crate::http::BaseUrl;
 use crate::random::Random;
 use crate::serve::{DEFAULT_LISTEN, machine_zone};
-use crate::store::access::expect_own_directory;
+use crate::store::access::make_own_directory;
 use earlier::Earlier;
 
 /// The file with the checks, for `apply`.
@@ -126,7 +124,7 @@ impl DiscoverArgs {
         if let Some(directory) = &self.write {
             return self.write(directory, places);
         }
-        let text = if self.json.json { serde_json::to_string(&list(&places)).map_err(Failure::other)? } else { self.toml(&places) };
+        let text = if self.json.json { table::to_json(&list(&places)).map_err(Failure::unwritten)? } else { self.toml(&places) };
         match table::lines(&[text.trim_end().to_owned()]) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             shown => shown.map_err(Failure::unwritten),
@@ -137,7 +135,7 @@ impl DiscoverArgs {
         let mut crontabs = Vec::new();
         for file in &self.crontab {
             let text = read_at_most(file, system::MOST_BYTES)
-                .map_err(|error| Failure::other(format!("cannot read {}: {error}", file.display())))?;
+                .map_err(|error| Failure::other(format!("cannot read {}: {error}", clean(&file.display().to_string()))))?;
             let whose = if self.user_column { Whose::System } else { Whose::User };
             crontabs.push(Crontab { name: file.display().to_string(), text: String::from_utf8_lossy(&text).into_owned(), whose });
         }
@@ -178,8 +176,7 @@ impl DiscoverArgs {
             return Ok(());
         }
         let failed = |error: &dyn Error| Failure::other(format!("cannot write to {}: {error}", directory.display()));
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.and_then(|()| expect_own_directory(directory)).map_err(|error| failed(&error))?;
+        make_own_directory(directory).map_err(|error| failed(&error))?;
         let directory = &absolute(directory).map_err(|error| failed(&error))?;
         let file = |name: &str| directory.join(name);
         let earlier = Earlier::read(&file(CHECKS)).map_err(|error| failed(&error))?;

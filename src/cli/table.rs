@@ -1,5 +1,6 @@
 //! What goes to standard output: tables for people, JSON for programs.
 
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
@@ -9,8 +10,26 @@ use crate::channel::render::clean::turns_text;
 /// What a terminal takes as text, on one line: names, user agents and errors are those of strangers, and a terminal obeys control characters.
 /// Tabs stay.
 pub(super) fn clean(text: &str) -> String {
-    let obeys = |c: char| (c.is_control() && c != '\t') || turns_text(c) || matches!(c, '\u{2028}' | '\u{2029}');
-    text.chars().map(|c| if obeys(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c != '\t' && obeys(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// True if a terminal obeys the character instead of showing it.
+fn obeys(c: char) -> bool {
+    c.is_control() || turns_text(c) || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// A value as JSON on one line, in which what a terminal obeys is escaped.
+pub(super) fn to_json(value: &(impl Serialize + ?Sized)) -> io::Result<String> {
+    let mut shown = String::new();
+    for c in serde_json::to_string(value)?.chars() {
+        if obeys(c) {
+            // It stands within a text, and none needs two escapes.
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Ok(shown)
 }
 
 /// Writes the lines to standard output.
@@ -22,14 +41,14 @@ pub(super) fn lines(lines: &[String]) -> io::Result<()> {
 
 /// Shows what was made, on a line of its own. Whoever asked has to see it, so a closed pipe is an error.
 pub(super) fn made(text: &str, row: &impl Serialize, json: bool) -> io::Result<()> {
-    lines(&[if json { serde_json::to_string(row)? } else { clean(text) }])
+    lines(&[if json { to_json(row)? } else { clean(text) }])
 }
 
 /// Shows all fields of the one row: as a JSON object, or as a table.
 pub(super) fn show_whole(rows: &[impl Serialize], json: bool) -> io::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     if json {
-        return piped(lines(&[serde_json::to_string(row)?]));
+        return piped(lines(&[to_json(row)?]));
     }
     let serde_json::Value::Object(fields) = serde_json::to_value(row)? else { return Ok(()) };
     let cells = |(name, value): (String, serde_json::Value)| match value {
@@ -47,7 +66,7 @@ pub(super) fn show<R: Serialize, const N: usize>(
     headings: &[&str; N],
     cells: impl Fn(&R) -> [String; N],
 ) -> io::Result<()> {
-    let text = if json { vec![serde_json::to_string(rows)?] } else { table(headings, rows.iter().map(cells)) };
+    let text = if json { vec![to_json(rows)?] } else { table(headings, rows.iter().map(cells)) };
     piped(lines(&text))
 }
 
@@ -96,5 +115,9 @@ mod tests {
             assert_eq!(clean(text), shown, "{text:?}");
         }
         assert_eq!(table(&["NAME"], std::iter::once(["a\nb  up".to_owned()])), ["NAME", "a�b  up"]);
+        let text = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\ta ž☎";
+        let json = to_json(&[text]).unwrap();
+        assert_eq!(json, r#"["\u001b[2J\u009b2J\u007f\u202e\u2028\ta ž☎"]"#);
+        assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap(), [text]);
     }
 }

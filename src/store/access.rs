@@ -1,9 +1,9 @@
 //! Why the system refuses a path of the data directory, told so that one knows whose it is and what to do: mostly a command runs as
 //! another user than the service.
 
-use std::fs::{File, Metadata};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -108,12 +108,36 @@ pub fn open_own_directory(path: &Path) -> io::Result<File> {
     Ok(directory)
 }
 
-/// Refuses a directory that [`open_own_directory`] does not open.
+/// Makes a directory for this user alone, with those above it that are missing, or takes the one that is there.
 ///
 /// # Errors
-/// As those of [`open_own_directory`].
-pub fn expect_own_directory(path: &Path) -> io::Result<()> {
-    open_own_directory(path).map(drop)
+/// When [`open_own_directory`] does not open it, or another user could put something else in its place because of the directory in which
+/// it would be made.
+pub fn make_own_directory(path: &Path) -> io::Result<()> {
+    // With a slash at its end, a link would be looked through.
+    let path: PathBuf = path.components().collect();
+    if path.symlink_metadata().is_err() {
+        let above = path.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
+        expect_safe_to_make_in(above.unwrap_or(Path::new(".")))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+    }
+    open_own_directory(&path).map(drop)
+}
+
+/// Refuses a directory in which another user than root can rename what this user makes. In one with the sticky bit nobody else can.
+fn expect_safe_to_make_in(directory: &Path) -> io::Result<()> {
+    let shown = directory.display();
+    for found in [directory.symlink_metadata()?, directory.metadata()?] {
+        if !is_own(&found) && found.uid() != 0 {
+            let (owner, own) = (found.uid(), geteuid().as_raw());
+            let reason = format!("{shown} belongs to user {owner}, and this runs as user {own}; give a directory of its own");
+            return Err(io::Error::other(reason));
+        }
+        if found.is_dir() && found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
+            return Err(io::Error::other(format!("others can write to {shown}; run chmod go-w on it")));
+        }
+    }
+    Ok(())
 }
 
 /// A user in the system's list.

@@ -197,3 +197,57 @@ fn edits_are_not_written_into_a_directory_of_others() {
     let done = discover(&out);
     assert_eq!((done.status, fs::read_dir(&out).unwrap().count()), (0, 2), "{}", done.err);
 }
+
+/// Whoever may rename a new directory could put another one in its place before root applies what is in it.
+#[test]
+fn edits_are_not_written_into_a_new_directory_within_one_of_others() {
+    let (directory, _) = workplace();
+    let (crontab, out, link) = (directory.path().join("crontab"), directory.path().join("out"), directory.path().join("link"));
+    fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\n").unwrap();
+    fs::create_dir(&out).unwrap();
+    symlink(&out, &link).unwrap();
+    let discover = |into: &Path| run(overdue(&["discover", "--host", "nas", "--crontab"]).arg(&crontab).arg("--write").arg(into));
+    let expect_refused = |above: &Path, part: &str| {
+        for into in ["new", "new/", "new/below"] {
+            let done = discover(&above.join(into));
+            let is_refused = done.status == 1 && done.err.contains("cannot write to ") && done.err.contains(part);
+            assert!(is_refused && fs::read_dir(&out).unwrap().count() == 0, "{into}: {}", done.err);
+        }
+    };
+    fs::set_permissions(&out, PermissionsExt::from_mode(0o777)).unwrap();
+    expect_refused(&out, "; run chmod go-w on it");
+    expect_refused(&link, "; run chmod go-w on it");
+    fs::set_permissions(&out, PermissionsExt::from_mode(0o755)).unwrap();
+    if chown(&out, Some(SERVICE), None).is_ok() {
+        expect_refused(&out, " belongs to user 65534, and this runs as user 0; give a directory of its own");
+        expect_refused(&link, " belongs to user 65534, and this runs as user 0; give a directory of its own");
+        chown(&out, Some(0), None).unwrap();
+        lchown(&link, Some(SERVICE), None).unwrap();
+        expect_refused(&link, " belongs to user 65534, and this runs as user 0; give a directory of its own");
+    }
+    // In a directory such as /tmp nobody else renames it.
+    fs::set_permissions(&out, PermissionsExt::from_mode(0o1777)).unwrap();
+    for into in ["new", "other/below"] {
+        let done = discover(&out.join(into));
+        assert_eq!((done.status, fs::read_dir(out.join(into)).unwrap().count()), (0, 2), "{}", done.err);
+        assert_eq!(fs::metadata(out.join(into)).unwrap().mode() & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn names_of_crontabs_do_nothing_to_a_terminal() {
+    let (directory, _) = workplace();
+    let crontab = directory.path().join("a\u{1b}[2J\u{9b}2J\u{202e}\nb");
+    fs::write(&crontab, "30 3 * * * /usr/local/bin/backup\u{9b}2J\n@reboot /usr/local/bin/x\u{1b}[2J\n").unwrap();
+    let absent = directory.path().join("absent\u{1b}[2J\nb");
+    let out = directory.path().join("out\u{1b}[2J");
+    for (file, words) in [(&crontab, &[][..]), (&crontab, &["--json"]), (&crontab, &["--write", out.to_str().unwrap()]), (&absent, &[])] {
+        let done = run(overdue(&["discover", "--host", "nas", "--crontab"]).arg(file).args(words));
+        for shown in [&done.out, &done.err] {
+            let is_obeyed = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+            assert!(!shown.contains(is_obeyed), "{words:?}: {shown:?}");
+        }
+        assert!(done.err.lines().all(|line| line.starts_with("overdue: ")), "{:?}", done.err);
+        assert!(!done.err.is_empty() && (file == &absent || done.status == 0), "{words:?}: {:?}", done.err);
+    }
+}
