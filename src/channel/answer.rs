@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::channel::alert::Attempt;
 use crate::channel::outgoing::Step;
-use crate::channel::redaction::excerpt;
+use crate::channel::redaction::{excerpt, redacted};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::moment::{MICROS, Moment};
 
@@ -18,6 +18,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 const TRIES: u16 = 3;
 /// Seconds for which the channel has to fail.
 const LASTING: i64 = 3_600;
+
+/// Our own words in errors; a number may follow.
+const ANSWERED: &str = "the answer was ";
+const MAIL_SERVER_SAID: &str = "the mail server said ";
+const EXITED: &str = "exit status ";
+const KILLED: &str = "ended by signal ";
+const TOO_LONG: &str = "it took too long";
+const NOT_RUN: &str = "it could not be run";
+/// All of them behind which a receiver is quoted.
+const BEFORE_QUOTES: [&str; 6] = [ANSWERED, MAIL_SERVER_SAID, EXITED, KILLED, TOO_LONG, NOT_RUN];
+/// Stands before recipients that a mail server has refused, each with its code and text.
+const NOT_TAKEN: &str = "not taken for ";
+/// Stands between our own words and those of a receiver.
+const QUOTE: &str = ": ";
 
 /// From here on a number is taken for milliseconds since 1970: in seconds it would lie in the year 5138.
 const FIRST_MILLIS: i64 = 100_000_000_000;
@@ -117,7 +131,8 @@ impl Verdict {
 pub struct Judged {
     /// What to do now.
     pub verdict: Verdict,
-    /// One line for people, at most 200 characters, without the channel's secrets; empty if all is well.
+    /// One line for people, at most 200 characters, without the channel's secrets; empty if all is well. Those who may only read are shown
+    /// its [`public_part`].
     pub error: String,
     /// The status that is kept with it: that of HTTP or mail, or the exit status; 0: none.
     pub status: u16,
@@ -147,31 +162,58 @@ impl Answer {
         }
     }
 
-    /// The verdict with the sentence about it.
+    /// The verdict with the sentence about it: our own words, then what the receiver said, without the secrets of the channel.
     pub(super) fn judged(&self, verdict: Verdict, settings: &ChannelSettings, step: &Step) -> Judged {
         let (status, what, said) = match self {
-            Self::Http(response) => (response.status, format!("the answer was {}", response.status), response.text()),
-            Self::Mail { code, text, .. } => (*code, format!("the mail server said {code}"), text.clone()),
+            Self::Http(response) => (response.status, format!("{ANSWERED}{}", response.status), response.text()),
+            Self::Mail { code, text, .. } => (*code, format!("{MAIL_SERVER_SAID}{code}"), text.clone()),
             Self::Command { end, error } => {
                 let (status, what) = match end {
-                    CommandEnd::Exit(status) => (u16::try_from(*status).unwrap_or_default(), format!("exit status {status}")),
-                    CommandEnd::Signal(signal) => (0, format!("ended by signal {signal}")),
-                    CommandEnd::Timeout => (0, "it took too long".to_owned()),
-                    CommandEnd::NotRun => (0, "it could not be run".to_owned()),
+                    CommandEnd::Exit(status) => (u16::try_from(*status).unwrap_or_default(), format!("{EXITED}{status}")),
+                    CommandEnd::Signal(signal) => (0, format!("{KILLED}{signal}")),
+                    CommandEnd::Timeout => (0, TOO_LONG.to_owned()),
+                    CommandEnd::NotRun => (0, NOT_RUN.to_owned()),
                 };
                 (status, what, error.clone())
             }
-            Self::Nothing(sentence) => (0, sentence.clone(), String::new()),
+            Self::Nothing(sentence) => (0, redacted(sentence, settings, step), String::new()),
         };
-        let error = match (&verdict, said.trim()) {
+        // Secrets may be ordinary words: our own stay as they are, so that their end is found again.
+        let said = redacted(&said, settings, step);
+        let error = match (&verdict, said.as_str()) {
             // It has arrived at others.
-            (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => format!("not taken for {text}"),
+            (Verdict::Delivered, text) if matches!(self, Self::Mail { .. }) && !text.is_empty() => format!("{NOT_TAKEN}{text}"),
             (Verdict::Delivered | Verdict::Then(_) | Verdict::Changed { .. }, _) => String::new(),
             (_, "") => what,
-            (_, said) => format!("{what}: {said}"),
+            (_, said) => format!("{what}{QUOTE}{said}"),
         };
-        Judged { verdict, error: excerpt(&error, settings, step), status }
+        Judged { verdict, error: excerpt(&error), status }
     }
+}
+
+/// Returns what is shown of an error of a delivery: all of it to those who may change the channel, to others its [`public_part`].
+pub fn shown(error: &str, may_write: bool) -> &str {
+    if may_write { error } else { public_part(error) }
+}
+
+/// Returns the part of an error of a delivery that is in our own words. The rest is text of the receiver, which may repeat any secret of the
+/// channel in any form: people and keys that may only read are not shown it.
+///
+/// An error may hold those of several recipients, and stand behind words about a group. All ends at the first text of a receiver.
+pub fn public_part(error: &str) -> &str {
+    let end_of_number = |at: usize| {
+        let rest = error.get(at..).unwrap_or_default();
+        at + rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len())
+    };
+    let quoted = BEFORE_QUOTES.iter().flat_map(|words| error.match_indices(words).map(|(at, words)| end_of_number(at + words.len())));
+    let quoted = quoted.filter(|end| error.get(*end..).is_some_and(|rest| rest.starts_with(QUOTE.trim_end()))).min();
+    // `not taken for ann@example.org: 550 no such user`: a code stands in the place of our own words.
+    let refused = error.find(NOT_TAKEN).and_then(|at| {
+        let start = error.get(at..)?.find(QUOTE)? + at + QUOTE.len();
+        Some(end_of_number(start)).filter(|end| *end > start)
+    });
+    let end = quoted.into_iter().chain(refused).min().unwrap_or(error.len());
+    error.get(..end).unwrap_or_default()
 }
 
 impl Response {

@@ -17,9 +17,14 @@ const SHORTEST_PIECE: usize = 10;
 /// Words of commands shorter than this are names of programs and files.
 const SHORTEST_OF_COMMAND: usize = 16;
 
-/// A text of others on one line of at most 200 characters, without the channel's secrets, in whatever spelling the step had them, and without
-/// what follows the host in its URLs: for some receivers that is all it takes to send.
-pub(super) fn excerpt(text: &str, settings: &ChannelSettings, step: &Step) -> String {
+/// A line of at most 200 characters.
+pub(super) fn excerpt(line: &str) -> String {
+    cut(line, EXCERPT)
+}
+
+/// A text of others on one line, without the channel's secrets, in whatever spelling the step had them, and without what follows the host in
+/// its URLs: for some receivers that is all it takes to send.
+pub(super) fn redacted(text: &str, settings: &ChannelSettings, step: &Step) -> String {
     let mut secrets = Secrets(Vec::new());
     secrets.add_settings(settings);
     match step {
@@ -31,7 +36,7 @@ pub(super) fn excerpt(text: &str, settings: &ChannelSettings, step: &Step) -> St
     for secret in secrets.spellings() {
         text = text.replace(&secret, MASK);
     }
-    cut(&text, EXCERPT)
+    text
 }
 
 /// What is looked for.
@@ -83,7 +88,7 @@ impl Secrets {
         }
     }
 
-    /// Of a URL what follows the host. With placeholders filled in, only the pieces between them are known.
+    /// Of a URL what follows the host, and each value of its query. With placeholders filled in, only the pieces between them are known.
     fn add_url(&mut self, url: &str) {
         let Some(path) = url.splitn(4, '/').nth(3).filter(|path| url.contains("://") && path.len() >= SHORTEST_SECRET) else { return };
         self.add(url);
@@ -92,10 +97,27 @@ impl Secrets {
         let pieces = path.split(['/', '?', '&', '=', '#']);
         let pieces = pieces.filter(|piece| piece.len() >= SHORTEST_PIECE && !piece.contains('$'));
         pieces.chain([path]).filter(|piece| !host.contains(piece)).for_each(|piece| self.add(piece));
+        if let Some((_, query)) = url.split_once('?') {
+            self.add_form(query.split('#').next().unwrap_or_default(), host);
+        }
     }
 
-    /// Of a body its long words, apart from names of members and placeholders.
+    /// Of a form the values without placeholders, as they stand there and decoded, unless a host is named so.
+    fn add_form(&mut self, form: &str, host: &str) {
+        let values = form.split('&').filter_map(|pair| Some(pair.split_once('=')?.1.trim()));
+        for value in values.filter(|value| !value.contains('$') && !host.contains(value)) {
+            self.add(value);
+            self.add(&percent_encoding::percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy());
+        }
+    }
+
+    /// Of a body each text in quotes that is no name of a member and has no placeholder, each such value of a form, and other long words, apart
+    /// from names of members and placeholders.
     fn add_body(&mut self, body: &str) {
+        self.add_quoted(body);
+        if !body.contains('"') {
+            self.add_form(body, "");
+        }
         let mut rest = body;
         while let Some(start) = rest.find(is_of_token) {
             let word = rest.get(start..).unwrap_or_default();
@@ -105,6 +127,25 @@ impl Secrets {
             let is_name = behind.strip_prefix(['"', '\'']).unwrap_or(behind).trim_start().starts_with([':', '=']);
             if let Some(word) = word.get(..end).filter(|word| word.len() >= SHORTEST_PIECE && !is_placeholder && !is_name) {
                 self.add(word);
+            }
+            rest = behind;
+        }
+    }
+
+    /// The texts of JSON. Placeholders make the whole something else, so each is read for itself.
+    fn add_quoted(&mut self, body: &str) {
+        let mut rest = body;
+        while let Some((_, quoted)) = rest.split_once('"') {
+            let mut is_escaped = false;
+            let end = quoted.find(|c| {
+                let ends = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                ends
+            });
+            let Some((text, behind)) = end.and_then(|end| Some((quoted.get(..end)?, quoted.get(end + 1..)?))) else { return };
+            if !behind.trim_start().starts_with(':') && !text.contains('$') {
+                self.add(text);
+                serde_json::from_str::<String>(&format!("\"{text}\"")).iter().for_each(|text| self.add(text));
             }
             rest = behind;
         }

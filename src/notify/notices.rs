@@ -13,6 +13,7 @@ use super::rules::Rules;
 use super::sending::{MessageSender, first_attempt};
 use crate::channel::Attempt;
 use crate::channel::alert::Facts;
+use crate::channel::answer::public_part;
 use crate::domain::alert::Event;
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::moment::{MICROS, Moment};
@@ -170,7 +171,7 @@ impl Notices {
             for channel in state.projects().flat_map(|project_state| project_state.channels.values()) {
                 let name = Some(channel.name.as_str()).filter(|name| !name.is_empty()).unwrap_or(channel.settings.kind().title);
                 if let Some((_, reason)) = &channel.health.disabled {
-                    let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {reason}");
+                    let text = format!("Nothing is sent to it until somebody enables or changes it. Reason: {}", public_part(reason));
                     troubles.insert(Trouble::Disabled(channel.id), (format!("The channel {name} is disabled"), text));
                 } else if let Some((_, reason)) = &channel.health.failing
                     && **reason == *USED_UP
@@ -181,7 +182,7 @@ impl Notices {
                     && let Some((_, since)) = self.failing.get(&channel.id)
                     && now.uptime_of(now.wall).saturating_sub(*since) >= FAILING_SECS * MICROS
                 {
-                    let text = format!("Nothing has arrived there for an hour. The last reason: {reason}");
+                    let text = format!("Nothing has arrived there for an hour. The last reason: {}", public_part(reason));
                     troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} does not work"), text));
                 }
             }

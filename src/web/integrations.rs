@@ -112,7 +112,7 @@ fn row(visit: &Visit, channel: &Channel, assigned: usize, checks: usize, deliver
         let shown = state.shown_settings(channel).into_owned();
         (ChannelStatus::of(state, channel, transports), state.outbox.waiting_for(channel.id), shown)
     });
-    let (since, reason) = status.reason();
+    let (since, reason) = status.reason(visit.may(Need::Write));
     let (shape, state, since) = match status {
         ChannelStatus::Disabled(..) => ("paused", "Disabled", since.and_then(when)),
         ChannelStatus::CannotDeliver(_) => ("down", "Cannot deliver", None),

@@ -37,7 +37,7 @@ impl Server {
     }
 
     /// Makes a channel and returns its UUID.
-    async fn channel(&self, project: &Project, name: &str) -> String {
+    pub(crate) async fn channel(&self, project: &Project, name: &str) -> String {
         let settings = ChannelSettings::parse(ChannelKind::named("email").unwrap(), [("to", "a@b.example")]).unwrap();
         let channel = channel::create(&self.handle, project.id, ChannelName::parse(name).unwrap(), settings).await.unwrap();
         channel.uuid.to_string()

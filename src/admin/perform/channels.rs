@@ -26,7 +26,7 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
     handle.with_state(|state| {
         let rows = channels.into_iter().map(|(project, channel)| {
             let status = ChannelStatus::of(state, &channel, handle.transports());
-            let (since, last_error) = status.reason();
+            let (since, last_error) = status.reason(true);
             ChannelRow {
                 uuid: channel.uuid,
                 project: project.name.as_str().into(),

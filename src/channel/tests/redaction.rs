@@ -5,9 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::kinds::{example, least};
 use super::sample::{attempt, failed, moment};
-use crate::channel::answer::{CommandEnd, Response};
+use crate::channel::answer::{CommandEnd, MailStage, Response, public_part};
 use crate::channel::outgoing::{Request, Step};
 use crate::channel::{Answer, has_sender, judge, prepare};
+use crate::domain::alert::Delivery;
 use crate::domain::channel::{ChannelKind, ChannelSettings, Form};
 
 /// The settings of the example, with secrets that are spelt differently in URLs, JSON and HTML wherever the kind takes them.
@@ -80,6 +81,99 @@ fn no_answer_shows_a_secret_of_any_kind() {
     assert!(expected.map(|kind| kind.name).all(|name| kinds_with_secrets.contains(&name)), "{kinds_with_secrets:?}");
 }
 
+/// The forms in which masking does not find a secret again, and what a receiver may say to have more of it shown.
+fn unmasked(secret: &str) -> Vec<String> {
+    let hex = |form: &dyn Fn(u32) -> String| secret.chars().map(|c| form(u32::from(c))).collect::<String>();
+    let half = secret.split_at(secret.floor_char_boundary(secret.len() / 2)).0;
+    vec![
+        hex(&|c| format!("\\u{c:04x}")),
+        hex(&|c| format!("&#{c};")),
+        hex(&|c| format!("%{c:02X}")),
+        hex(&|c| format!("\\x{c:02x}")),
+        half.to_owned(),
+        secret.chars().rev().collect(),
+        format!("the answer was 200: {half}"),
+        format!("not taken for {half}: 550 {half}"),
+        format!("; exit status 1; {half}"),
+        format!("\n: {half}"),
+        ": ".to_owned() + half,
+    ]
+}
+
+#[test]
+fn those_who_may_only_read_see_no_text_of_a_receiver() {
+    let (mut kinds, now) = (0, moment("2026-11-20T23:59:00Z"));
+    for kind in ChannelKind::ALL.into_iter().filter(|kind| has_sender(kind)) {
+        // Words of ours that are values of the channel are not masked: their end has to be found.
+        let settings = with_secrets(kind);
+        let settings = settings.with("body", r#"{"a": "answer", "b": "the answer was 500", "c": "said"}"#).unwrap_or(settings);
+        let mut secrets: Vec<_> = settings.secrets().chain(settings.urls()).map(str::to_owned).collect();
+        secrets.push("some text of the receiver".into());
+        let texts: Vec<_> = secrets.iter().flat_map(|secret| unmasked(secret)).collect();
+        for step in prepare(&settings, &failed(), &attempt()).unwrap() {
+            let mut answers = Vec::new();
+            for text in &texts {
+                for status in [302, 400, 404, 500] {
+                    let answer = Answer::Http(Response { status, headers: Vec::new(), body: text.clone().into_bytes() });
+                    answers.push((answer, format!("the answer was {status}")));
+                }
+                for (stage, code) in [(MailStage::Session, 421), (MailStage::Recipient, 550), (MailStage::Content, 554)] {
+                    answers.push((Answer::Mail { code, stage, text: text.clone() }, format!("the mail server said {code}")));
+                }
+                for (end, shown) in [
+                    (CommandEnd::Exit(2), "exit status 2"),
+                    (CommandEnd::Exit(-1), "exit status -1"),
+                    (CommandEnd::Signal(9), "ended by signal 9"),
+                    (CommandEnd::Timeout, "it took too long"),
+                    (CommandEnd::NotRun, "it could not be run"),
+                ] {
+                    answers.push((Answer::Command { end, error: text.clone() }, shown.into()));
+                }
+                let refused = format!("ann@example.org: 550 {text}; bob@example.org: 551 {text}");
+                let answer = Answer::Mail { code: 250, stage: MailStage::Content, text: refused };
+                answers.push((answer, "not taken for ann@example.org: 550".into()));
+            }
+            for (answer, shown) in answers {
+                let judged = judge(&settings, &failed(), &attempt(), &step, &answer, now);
+                // Some answers mean to this kind that it has arrived, or that something else is to be sent.
+                let is_told = !judged.error.is_empty();
+                assert_eq!(public_part(&judged.error), if is_told { shown.as_str() } else { "" }, "{}: {}", kind.name, judged.error);
+                // As it is kept, among those of other recipients, and as the reason of a group.
+                for (kept, public) in [
+                    (Delivery::reason(&judged.error).into_string(), shown.clone()),
+                    (format!("ann@example.org: {0}; bob@example.org: {0}", judged.error), format!("ann@example.org: {shown}")),
+                    (format!("none of its channels can deliver: {}", judged.error), format!("none of its channels can deliver: {shown}")),
+                    (format!("{}; tried 2 times", judged.error), shown.clone()),
+                ] {
+                    assert!(!is_told || public_part(&kept) == public, "{}: {kept}", kind.name);
+                }
+            }
+        }
+        kinds += 1;
+    }
+    assert!(kinds >= 29, "{kinds}");
+}
+
+#[test]
+fn our_own_errors_are_public_as_a_whole() {
+    for error in [
+        "",
+        "the answer was 500",
+        "cannot connect to h.example:443: connection refused",
+        "the proxy p.example:3128 gives no connection to h.example:443: it answered 403",
+        "the file of token cannot be read: permission denied",
+        "not taken for ann@example.org: the mail server m.example does not answer",
+        "it was disabled by the operator",
+        "exit status 75",
+    ] {
+        assert_eq!(public_part(error), error);
+    }
+    // The text after it was cut off, or was none.
+    for (error, public) in [("the answer was 500:", "the answer was 500"), ("not taken for a@b: 550", "not taken for a@b: 550")] {
+        assert_eq!(public_part(error), public);
+    }
+}
+
 #[test]
 fn tokens_in_bodies_and_commands_are_not_repeated() {
     let body = r#"{"token": "topsecrettoken", "description": "$NAME at $OVERDUE", "api_key_value":"k3y.of-the_server"}"#;
@@ -93,6 +187,36 @@ fn tokens_in_bodies_and_commands_are_not_repeated() {
     assert_eq!(said("{\\\"api_key_value\\\":\\\"k3y.of-the_server\\\"}"), "the answer was 400: {\\\"api_key_value\\\":\\\"***\\\"}");
     // Names of members, and what stands in for values, are no secrets.
     assert_eq!(said("missing description"), "the answer was 400: missing description");
+
+    // Values are masked whole, however short, as they stand there and as they are meant.
+    let body = r#"{"pin": "4711", "user": "J\u00f6rg A", "note": "$NAME", "code": $CODE, "list": ["ab\"c d"], "at": "now"}"#;
+    let webhook = example("webhook").with("down-url", "https://h.example/in?pin=0815&name=J%C3%B6rg+B&to=h.example").unwrap();
+    let webhook = webhook.with("method", "POST").unwrap().with("body", body).unwrap();
+    let step = &prepare(&webhook, &failed(), &attempt()).unwrap()[0];
+    let said = |text: &str| {
+        let answer = Answer::Http(Response { status: 400, headers: Vec::new(), body: text.into() });
+        judge(&webhook, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z")).error
+    };
+    for (text, shown) in [
+        ("pin 4711 is wrong", "pin *** is wrong"),
+        ("no user J\u{f6}rg A", "no user ***"),
+        ("no user J\\u00f6rg A", "no user ***"),
+        ("not ab\"c d", "not ***"),
+        ("not ab\\\"c d", "not ***"),
+        ("not now", "not now"),
+        ("pin 0815", "pin ***"),
+        ("name J%C3%B6rg+B", "name ***"),
+        ("name J\u{f6}rg B", "name ***"),
+        ("h.example says no", "h.example says no"),
+        ("the note is missing", "the note is missing"),
+    ] {
+        assert_eq!(said(text), format!("the answer was 400: {shown}"));
+    }
+    let form = example("webhook").with("method", "POST").unwrap().with("body", "pin=4711&text=$NAME&name=J%C3%B6rg").unwrap();
+    let step = &prepare(&form, &failed(), &attempt()).unwrap()[0];
+    let answer = Answer::Http(Response { status: 400, headers: Vec::new(), body: "pin=4711 name=J\u{f6}rg text=x".into() });
+    let judged = judge(&form, &failed(), &attempt(), step, &answer, moment("2026-11-20T23:59:00Z"));
+    assert_eq!(judged.error, "the answer was 400: pin=*** name=*** text=x");
 
     let shell = example("shell").with("down-command", "curl -H 'X-Token: 0123456789abcdefgh' \"$NAME").unwrap();
     let step = &prepare(&shell, &failed(), &attempt()).unwrap()[0];

@@ -1,5 +1,6 @@
 //! The status of a channel, and the reason why no alert of a check reaches anybody: lists, pages and the API show the same.
 
+use crate::channel::answer::shown;
 use crate::domain::alert::{DeliveryProof, Event};
 use crate::domain::channel::{Class, Transports};
 use crate::domain::check::Check;
@@ -104,14 +105,15 @@ impl ChannelStatus {
         }
     }
 
-    /// The reason, and the time since when it holds, as far as there are some.
-    pub fn reason(&self) -> (Option<Moment>, Option<&str>) {
-        match self {
-            Self::Disabled(since, reason) | Self::Failing(since, reason) => (Some(*since), Some(reason)),
-            Self::CannotDeliver(reason) => (None, Some(reason)),
-            Self::TestFailed(reason) => (None, Some(reason)),
-            Self::Untested | Self::Ok => (None, None),
-        }
+    /// The reason, and the time since when it holds, as far as there are some. Those who may not write see no text of a receiver in it.
+    pub fn reason(&self, may_write: bool) -> (Option<Moment>, Option<&str>) {
+        let (since, reason): (_, &str) = match self {
+            Self::Disabled(since, reason) | Self::Failing(since, reason) => (Some(*since), reason),
+            Self::CannotDeliver(reason) => (None, reason),
+            Self::TestFailed(reason) => (None, reason),
+            Self::Untested | Self::Ok => return (None, None),
+        };
+        (since, Some(shown(reason, may_write)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::channel::answer::shown;
 use crate::channel::words;
 use crate::domain::alert::{ChannelHealth, Delivery, DeliveryOutcome, Event, OutboxRow};
 use crate::domain::check::Check;
@@ -13,7 +14,7 @@ use crate::domain::words::count;
 use crate::engine::state::State;
 use crate::manage::channel::ChannelStatus;
 use crate::web::error::Trouble;
-use crate::web::route::Page;
+use crate::web::route::{Need, Page};
 use crate::web::visit::Visit;
 use crate::web::when::When;
 
@@ -79,20 +80,21 @@ pub(super) fn deliveries(visit: &Visit, check: &Check) -> Result<Vec<Sent>, Trou
         delivery.check == check.id || looked_at.get() > LOOKED_AT
     };
     let found = visit.handle().deliveries(DeliveryNumber(u64::MAX), FEW, is_wanted)?;
-    sent.extend(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| told(visit, delivery)));
+    sent.extend(found.into_iter().filter(|delivery| delivery.check == check.id).map(|delivery| told(visit, &delivery)));
     sent.truncate(FEW);
     Ok(sent)
 }
 
 /// Something that waits to be sent, or to be sent once more.
 fn to_be_sent(visit: &Visit, row: &OutboxRow, is_sending: bool) -> Sent {
+    let may_write = visit.may(Need::Write);
     visit.handle().with_state(|state| {
         let health = state.channel(row.channel).map(|channel| &channel.health);
         let (outcome, reason) = match health {
-            Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", reason.to_string()),
+            Some(ChannelHealth { disabled: Some((_, reason)), .. }) => ("held back", shown(reason, may_write).to_owned()),
             _ if is_sending => ("being sent", String::new()),
             Some(ChannelHealth { failing: Some((_, reason)), .. }) if row.attempts > 0 => {
-                ("not delivered yet", format!("{reason}; tried {}", count(row.attempts.into(), "time")))
+                ("not delivered yet", format!("{}; tried {}", shown(reason, may_write), count(row.attempts.into(), "time")))
             }
             _ => ("waiting", String::new()),
         };
@@ -108,7 +110,7 @@ fn to_be_sent(visit: &Visit, row: &OutboxRow, is_sending: bool) -> Sent {
     })
 }
 
-fn told(visit: &Visit, delivery: Delivery) -> Sent {
+fn told(visit: &Visit, delivery: &Delivery) -> Sent {
     let (shape, outcome) = match delivery.outcome {
         DeliveryOutcome::Delivered => ("up", "delivered"),
         DeliveryOutcome::Failed => ("down", "not delivered"),
@@ -121,7 +123,7 @@ fn told(visit: &Visit, delivery: Delivery) -> Sent {
         shape,
         outcome,
         at: When::of(delivery.finished, &visit.times()),
-        reason: delivery.reason.into(),
+        reason: shown(&delivery.reason, visit.may(Need::Write)).to_owned(),
     }
 }
 

@@ -8,14 +8,14 @@ use super::{path, refused, text};
 use crate::support::server::{Project, Server, project};
 
 impl Server {
-    fn number_of(&self, project: &Project, uuid: &str) -> ChannelId {
+    pub(crate) fn number_of(&self, project: &Project, uuid: &str) -> ChannelId {
         self.handle.with_state(|state| {
             state.project(project.id).unwrap().channels.values().find(|channel| channel.uuid.to_string() == uuid).unwrap().id
         })
     }
 
     /// Sends all that waits for a channel, with this result.
-    async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
+    pub(crate) async fn sent(&self, channel: ChannelId, sent: SendOutcome, status: u16) {
         let rows: Vec<_> = self.handle.with_state(|state| state.outbox.of_channel(channel).map(|row| row.number).collect());
         self.handle.call(Command::BeginDeliveries(rows.clone(), None)).await.unwrap().unwrap();
         self.clock.advance_secs(1);

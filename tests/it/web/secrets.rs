@@ -1,11 +1,12 @@
 //! What is kept from those who may only look: keys, and URLs that are all it takes to send.
 
 use overdue::domain::user::{Grant, Membership, Projects};
+use overdue::engine::command::{Command, SendOutcome};
 use serde_json::json;
 
 use super::browser::{make, owner, server, signed_in};
 use super::{project_uuid, words};
-use crate::support::server::Server;
+use crate::support::server::{Answer, Server};
 
 async fn reader(server: &Server) {
     make(server, "eve", Grant::Projects(Projects::new([(server.main.id, Membership::ReadOnly)]))).await;
@@ -98,5 +99,86 @@ async fn lists_show_where_a_channel_leads_and_nothing_that_sends() {
         })
     });
     assert!(kept);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn those_who_only_look_see_no_text_of_a_receiver() {
+    let server = server().await;
+    owner(&server, "ann").await;
+    reader(&server).await;
+    let (mut ann, mut eve) = (signed_in(&server, "ann").await, signed_in(&server, "eve").await);
+    let own = |path: &str| format!("/api/overdue/v1{path}");
+    let mut pages = vec![own("/channels"), own("/deliveries")];
+    let project = project_uuid(&server);
+    let mut seen_by_nobody = vec!["/api/v3/checks/".to_owned(), "/api/v3/channels/".to_owned(), "/".to_owned()];
+    seen_by_nobody.extend(["checks/", "checks/events/?since=0", "badges/"].map(|page| format!("/projects/{project}/{page}")));
+    for (number, (what, words)) in [
+        ("failing", "the answer was 500"),
+        ("given up", "ann@example.org: the mail server said 550"),
+        ("disabled", "exit status 127"),
+        ("tested", "the answer was 404"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let reason = format!("{words}: bad token SECRET\\u0041 SECRET{number}");
+        let channel = server.channel(&server.main, what).await;
+        let id = server.number_of(&server.main, &channel);
+        let check = server.check(json!({ "name": what, "channels": channel })).await;
+        let uuid = check["uuid"].as_str().unwrap();
+        if what == "tested" {
+            server.handle.call(Command::LogTest { channel: id, failed: Some(reason.as_str().into()), status: 404 }).await.unwrap().unwrap();
+        } else {
+            server.get(&format!("/ping/{uuid}/fail")).await;
+            let reason = reason.as_str().into();
+            let sent = match what {
+                "failing" => SendOutcome::Later { reason, doubtful: false },
+                "given up" => SendOutcome::Failed(reason),
+                _ => SendOutcome::Closed(reason),
+            };
+            server.sent(id, sent, 500).await;
+            pages.push(format!("/checks/{uuid}/details/"));
+        }
+        pages.push(own(&format!("/channels/{channel}")));
+        pages.push(own(&format!("/channels/{channel}/deliveries")));
+        pages.push(own(&format!("/checks/{uuid}/deliveries")));
+        seen_by_nobody.push(format!("/checks/{uuid}/log/"));
+    }
+    let failing = server.channel(&server.main, "spare").await;
+    let id = server.number_of(&server.main, &failing);
+    server
+        .handle
+        .call(Command::LogTest { channel: id, failed: Some("the answer was 502: SECRET".into()), status: 0 })
+        .await
+        .unwrap()
+        .unwrap();
+    let group = json!({ "kind": "group", "name": "all", "settings": { "channels": failing } });
+    let group = server.own("POST", "/channels", &group.to_string()).await;
+    pages.push(own(&format!("/channels/{}", group.json()["id"].as_str().unwrap())));
+    pages.push(format!("/projects/{project}/integrations/"));
+    let mut shown_to_ann = 0;
+    for path in pages.iter().chain(&seen_by_nobody) {
+        let all = if path.starts_with("/api/") {
+            // A key that may only read is not shown channels and deliveries at all.
+            let seen = server.keyed(&server.main.ro, "GET", path, "").await;
+            assert!(matches!(seen.status, 200 | 401) && !seen.text().contains("SECRET"), "{path}: {seen:?}");
+            server.keyed(&server.main.rw, "GET", path, "").await
+        } else {
+            ann.get(path).await
+        };
+        let seen = if path.starts_with("/api/") { None } else { Some(eve.get(path).await) };
+        let is_kept = |seen: &Answer| seen.status < 400 && !seen.text().contains("SECRET") && !seen.text().contains("token");
+        assert!(seen.as_ref().is_none_or(is_kept), "{path}: {seen:?}");
+        if !all.text().contains("SECRET") {
+            continue;
+        }
+        shown_to_ann += 1;
+        assert!(!seen_by_nobody.contains(path), "{path}: {all:?}");
+        let is_told = ["the answer was 50", "the answer was 404", "the mail server said 550", "exit status 127"];
+        let is_told = |seen: &Answer| is_told.iter().any(|words| seen.text().contains(words));
+        assert!(seen.as_ref().is_none_or(is_told), "{path}: {seen:?}");
+    }
+    assert!(shown_to_ann >= 12, "{shown_to_ann} of {}", pages.len());
     server.stop().await;
 }

@@ -162,6 +162,7 @@ async fn shown(call: &OwnCall<'_>, channel: Arc<Channel>) -> Result<Reply, Fault
     Ok(reply::json(body.await?))
 }
 
+/// Writes a channel. All keys that may ask for it may write, and are shown errors whole.
 fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &BTreeMap<ChannelId, Moment>) {
     let (status, waiting, shown) = handle.with_state(|state| {
         let status = ChannelStatus::of(state, channel, handle.transports());
@@ -179,7 +180,7 @@ fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &
     });
     object.with("warnings", |out| write_array(out, &channel.settings.warnings(), |warning, out| write_text(out, warning)));
     object.with("unsubscribed", |out| write_array(out, &channel.health.unsubscribed, |recipient, out| write_text(out, recipient)));
-    object.text("status", status.name()).with("last_error", |out| match status.reason().1 {
+    object.text("status", status.name()).with("last_error", |out| match status.reason(true).1 {
         Some(error) => write_text(out, error),
         None => out.push_str("null"),
     });
