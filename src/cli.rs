@@ -22,6 +22,7 @@ mod outbound;
 mod project;
 mod schedule;
 mod serve;
+mod session;
 mod shared;
 mod table;
 mod user;
@@ -42,6 +43,7 @@ use crate::admin::{self, Reply, Request};
 use crate::clock::Clock;
 use crate::metrics::COMMIT;
 use crate::notify;
+use crate::outbound::SESSION_LAUNCHER;
 use channel::ChannelCommand;
 
 /// The release, the commit that it was built from, and the version of the database's layout.
@@ -180,6 +182,9 @@ impl From<Request> for Question {
 /// Runs the command line `words`, the first of which is the program's name, and gives its exit status.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
+    if let Some((_, command)) = words.split_first().filter(|(name, _)| *name == SESSION_LAUNCHER) {
+        return session::run(command);
+    }
     let program = words.first().map(PathBuf::from).unwrap_or_default();
     let is_job = words.get(1).is_some_and(|word| word == "run");
     let done = match parse(words.clone(), |name| std::env::var_os(name)) {

@@ -26,7 +26,7 @@
 //! | 2 | [`channel`] | what goes out through a channel: words, dialects, requests, and what answers mean |
 //! | 2 | [`mail`] | what is read out of a mail: its subject and its text |
 //! | 2 | [`metrics`] | what the server counts of itself, as text for Prometheus |
-//! | 2 | [`wheel`], [`clock`], [`random`], [`password`], `log_limit` | deadlines in ticks; the only sources of time and chance; hashes of passwords; how many lines strangers may cause in the log |
+//! | 2 | [`wheel`], [`clock`], [`random`], [`password`], `passwd`, `log_limit` | deadlines in ticks; the only sources of time and chance; hashes of passwords; the users of the machine; how many lines strangers may cause in the log |
 //! | 1 | [`domain`], [`docs`] | what checks, pings, flips, schedules and kinds of channel are, and how they change; the chapters of the documentation |
 //!
 //! # Where to look
@@ -117,6 +117,7 @@ pub mod manage;
 pub mod metrics;
 pub mod notify;
 pub mod outbound;
+mod passwd;
 pub mod password;
 pub mod random;
 pub mod serve;

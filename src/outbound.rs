@@ -8,8 +8,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use crate::clock::Clock;
 use crate::domain::channel::Transports;
 use crate::domain::ids::ProjectId;
@@ -23,7 +21,8 @@ use proxy::Proxies;
 use tls::Roots;
 pub(crate) use tls::pem_cause;
 
-pub use command::{CommandEnd, ProcessEnd, ShellCommand};
+use command::Commands;
+pub use command::{CommandEnd, ProcessEnd, SESSION_LAUNCHER, ShellCommand};
 pub use error::{SendError, Stage};
 pub use guard::{Guard, Reach, Trust};
 pub use http::{HttpAnswer, HttpRequest, Redirects};
@@ -60,8 +59,8 @@ pub struct OutboundConfig {
     pub ca_file: Option<PathBuf>,
     /// The mail server, if there is one.
     pub relay: Option<Relay>,
-    /// Whether commands may be run.
-    pub allow_shell: bool,
+    /// The program that starts commands as [`SESSION_LAUNCHER`], if commands may be run.
+    pub allow_shell: Option<PathBuf>,
     /// How much is sent to one host and port at once; at least 1.
     pub per_host: usize,
     /// Where names are looked up.
@@ -77,7 +76,7 @@ impl Default for OutboundConfig {
             proxy: ProxyChoice::default(),
             ca_file: None,
             relay: None,
-            allow_shell: false,
+            allow_shell: None,
             per_host: PER_HOST,
             names: NameSources::default(),
             with_pins: true,
@@ -115,7 +114,7 @@ struct Inner {
     limits: Limits,
     relay: Option<Relay>,
     /// Absent: none may be run.
-    commands: Option<Semaphore>,
+    commands: Option<Commands>,
 }
 
 impl Outbound {
@@ -143,7 +142,7 @@ impl Outbound {
             post: Post::new(clock.clone()),
             limits: Limits::new(config.per_host.max(1)),
             relay: config.relay,
-            commands: config.allow_shell.then(|| Semaphore::new(command::MOST_COMMANDS)),
+            commands: config.allow_shell.map(Commands::new),
         };
         Ok(Self { inner: Arc::new(inner), project: None })
     }
@@ -204,7 +203,7 @@ impl Outbound {
     /// When none may be run, or it could not be started.
     pub async fn command(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
         let none = || SendError::new(Stage::Setup, "commands are not run; start with --allow-shell");
-        command::run(self.inner.commands.as_ref().ok_or_else(none)?, command).await
+        self.inner.commands.as_ref().ok_or_else(none)?.run(command).await
     }
 }
 

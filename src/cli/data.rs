@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Failure;
+use super::session::THIS_PROGRAM;
 use crate::store::FILE_NAME;
 use crate::store::access::SERVICE_DIRECTORY;
 use crate::store::owner::{AssumedOwner, ForeignOwner, become_owner, refused};
@@ -54,8 +55,7 @@ pub(super) fn restart_as_owner(directory: &Path) -> Result<(), Failure> {
     let Some(owner) = ForeignOwner::of(directory) else { return Ok(()) };
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
-    // A link of the kernel, which leads to this program whoever may read the directories above it.
-    let error = Command::new("/proc/self/exe").arg0(name).args(words).uid(owner.uid).gid(owner.gid).exec();
+    let error = Command::new(THIS_PROGRAM).arg0(name).args(words).uid(owner.uid).gid(owner.gid).exec();
     Err(Failure::other(refused(owner, directory, &error)))
 }
 

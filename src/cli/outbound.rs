@@ -8,6 +8,7 @@ use clap::builder::FalseyValueParser;
 use ipnet::IpNet;
 
 use super::Failure;
+use super::session::this_program;
 use super::shared::{network, number};
 use crate::clock::Clock;
 use crate::domain::timezone::Timezone;
@@ -111,7 +112,7 @@ impl OutboundFlags {
             proxy: self.outbound_proxy.unwrap_or_default(),
             ca_file: self.ca_file,
             relay,
-            allow_shell: self.allow_shell,
+            allow_shell: self.allow_shell.then(this_program),
             per_host: self.send_per_host.into(),
             names: NameSources::default(),
         })

@@ -3,26 +3,33 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getegid, geteuid, getgid, getuid, kill_process_group};
+use rustix::process::{Pid, Signal, getegid, geteuid, getgid, getuid, kill_process, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, Command};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error::{SendError, Stage};
+use crate::passwd::{self, Entry};
 
 /// Commands that run at once.
-pub(super) const MOST_COMMANDS: usize = 4;
+const MOST_COMMANDS: usize = 4;
 /// Bytes of standard error that are kept.
 const MOST_STDERR: usize = 200;
 /// How long standard error is read after the command has ended: something it started may hold it open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// What is inherited of the environment.
-const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+/// What is inherited of the environment, apart from the home directory.
+const INHERITED: [&str; 2] = ["PATH", "LANG"];
+/// The shell that commands are for.
+const SHELL: &str = "/bin/sh";
+/// The name under which this program starts the program in its arguments in a session of its own, without a terminal and without open files
+/// but the three of the standard.
+pub const SESSION_LAUNCHER: &str = "overdue-session";
 
 /// A command for the shell. It has no `Debug`: any part of it may be a secret.
 #[derive(Clone)]
@@ -57,27 +64,48 @@ pub enum ProcessEnd {
     TimedOut,
 }
 
-pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
+/// Runs commands, a few at once.
+pub(super) struct Commands {
+    /// This program: see [`SESSION_LAUNCHER`].
+    launcher: PathBuf,
+    at_once: Semaphore,
+}
+
+impl Commands {
+    pub(super) fn new(launcher: PathBuf) -> Self {
+        Self { launcher, at_once: Semaphore::new(MOST_COMMANDS) }
+    }
+
+    /// Runs a command to its end.
+    pub(super) async fn run(&self, command: ShellCommand) -> Result<CommandEnd, SendError> {
+        run(&self.launcher, &self.at_once, command).await
+    }
+}
+
+async fn run(launcher: &Path, at_once: &Semaphore, command: ShellCommand) -> Result<CommandEnd, SendError> {
     let told = |why: String| SendError::new(Stage::Setup, why);
     // The shell takes the real ids, which are those of root where root acts as another user.
     if getuid() != geteuid() || getgid() != getegid() {
         return Err(told("this runs as one user with the rights of another, which the command could take: run it as that user".into()));
     }
     let _permit = at_once.acquire().await.map_err(|error| told(error.to_string()))?;
+    if !Path::new(SHELL).exists() {
+        return Err(told("there is no /bin/sh: this system, perhaps a container image, has no shell".into()));
+    }
     let inherited = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    let home = home(std::env::var_os("HOME"), getuid().as_raw(), &passwd::entries()).map(|home| (OsString::from("HOME"), home));
     let given = command.environment.into_iter().map(|(name, value)| (name.into(), value.into()));
-    let mut child = Command::new("/bin/sh")
-        .arg("-c")
+    let mut child = Command::new(launcher)
+        .arg0(SESSION_LAUNCHER)
+        .args([SHELL, "-c"])
         .arg(command.command)
         .env_clear()
-        .envs(inherited.chain(given).filter(|(name, value)| is_variable(name, value)))
+        .envs(inherited.chain(home).chain(given).filter(|(name, value)| is_variable(name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .process_group(0)
         .spawn()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => told("there is no /bin/sh: this system, perhaps a container image, has no shell".into()),
             io::ErrorKind::InvalidInput => SendError::new(Stage::Request, "the command holds a NUL character"),
             kind => SendError::new(Stage::Exchange, format!("the shell cannot be started: {kind}")),
         })?;
@@ -122,6 +150,17 @@ pub(super) async fn run(at_once: &Semaphore, command: ShellCommand) -> Result<Co
     Ok(CommandEnd { how, stderr: words.told() })
 }
 
+/// Returns the home directory of the user whom a command runs as. That of another user in the list, such as root who has become this one, is
+/// replaced.
+fn home(inherited: Option<OsString>, uid: u32, users: &[Entry]) -> Option<OsString> {
+    let is_foreign = |home: &OsString| {
+        let mut owners = users.iter().filter(|user| *user.home == **home).peekable();
+        owners.peek().is_some() && owners.all(|user| user.uid != uid)
+    };
+    let own = || users.iter().find(|user| user.uid == uid).map(|user| OsString::from(&user.home));
+    inherited.filter(|home| !is_foreign(home)).or_else(own)
+}
+
 /// Whether this can be a variable at all. The rest would fail the whole command.
 fn is_variable(name: &OsString, value: &OsString) -> bool {
     let has = |text: &OsString, byte: u8| text.as_encoded_bytes().contains(&byte);
@@ -134,8 +173,10 @@ struct Group(Option<Pid>);
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // It has not been waited for, so the number is still its own.
-            let _ = kill_process_group(leader, Signal::KILL);
+            // It has not been waited for, so the number is still its own. For a moment at its start it leads no group yet.
+            if kill_process_group(leader, Signal::KILL).is_err() {
+                let _ = kill_process(leader, Signal::KILL);
+            }
         }
     }
 }
@@ -158,5 +199,28 @@ impl Words {
     fn told(&self) -> String {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&heard).trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_of_another_user_is_replaced() {
+        let user = |uid, home: &str| Entry { name: String::new(), uid, group: uid, home: home.into() };
+        let users = [user(0, "/root"), user(998, "/var/lib/overdue"), user(65534, "/nonexistent"), user(7, "/"), user(8, "/")];
+        for (inherited, uid, wanted) in [
+            (Some("/root"), 0, Some("/root")),
+            (Some("/root"), 998, Some("/var/lib/overdue")),
+            (Some("/root"), 12345, None),
+            (Some("/srv/own"), 998, Some("/srv/own")),
+            (Some("/"), 8, Some("/")),
+            (None, 998, Some("/var/lib/overdue")),
+            (None, 12345, None),
+        ] {
+            let home = home(inherited.map(OsString::from), uid, &users);
+            assert_eq!(home, wanted.map(OsString::from), "{inherited:?} {uid}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{geteuid, getuid};
 
+use crate::passwd::{self, Entry};
+
 /// The data directory of the service that a package installs.
 pub const SERVICE_DIRECTORY: &str = "/var/lib/overdue";
 
@@ -140,21 +142,8 @@ fn expect_safe_to_make_in(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A user in the system's list.
-struct Entry {
-    name: String,
-    group: u32,
-}
-
-/// Users that a supervisor makes up are in no list.
 fn entry(id: u32) -> Option<Entry> {
-    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    list.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let (found, group) = (fields.nth(1)?, fields.next()?.parse().ok()?);
-        (found == id.to_string()).then(|| Entry { name: name.to_owned(), group })
-    })
+    passwd::entries().into_iter().find(|entry| entry.uid == id)
 }
 
 /// The name of a user, if the system's list has it.

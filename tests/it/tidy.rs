@@ -66,8 +66,8 @@ const OWNED: [(&str, &[&str]); 17] = [
     ("HttpConnector", &[]),
     ("UdpSocket", &["outbound/names/dns.rs"]),
     ("mail_send", &["outbound/mail.rs"]),
-    // The second one runs this program again, as another user.
-    ("std::process::Command", &["cli/discover/system.rs", "cli/data.rs"]),
+    // The second one runs this program again, as another user, and the third one what a session is for.
+    ("std::process::Command", &["cli/discover/system.rs", "cli/data.rs", "cli/session.rs"]),
     ("tokio::process", &["outbound/command.rs", "outbound/names.rs", "job/child.rs"]),
 ];
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::process::{Done, Server, overdue, run, workplace};
 
@@ -170,6 +171,45 @@ fn commands_of_channels_never_run_as_root() {
     let done = command(&data, &[&["channel", "test", "sh"][..], &files].concat());
     assert!(done.status != 0 && !done.err.contains("ermission denied"), "{}", done.err);
     assert!(owners(&data).iter().all(|(_, uid, _)| *uid == SERVICE), "{:?}", owners(&data));
+}
+
+/// What a service types into root's terminal would be run by root.
+#[test]
+fn commands_of_channels_have_no_terminal_and_no_file_of_root() {
+    let Some((directory, data)) = of_service() else { return };
+    assert_eq!(command(&data, &["project", "create", "web"]).status, 0);
+    let (secret, out) = (secret(directory.path()), data.join("out"));
+    let shown = "cat <&9; cut -d' ' -f6,7 /proc/$$/stat; echo $$ 0; echo \"$HOME\"; ls /proc/$$/fd";
+    let set = format!("down-command=exec > {} 2>&1; {shown}", out.display());
+    let make = ["channel", "create", "--project", "web", "--kind", "shell", "--name", "sh", "--set", &set];
+    assert_eq!(command(&data, &make).status, 0);
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let home = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|user| user[2] == SERVICE.to_string());
+    let home = home.map(|user| user[5].to_owned()).unwrap_or_default();
+    // Root's shell has a file open, and a home of its own.
+    let of_root = |words: &[&str]| {
+        let plain = overdue(words);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "exec 9<\"$1\"; shift; exec \"$@\"", "sh"]).arg(&secret).arg(plain.get_program()).args(plain.get_args());
+        command.arg("--data").arg(&data).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/root").stdin(Stdio::null());
+        command
+    };
+    let expect_apart = |what: &str| {
+        let shown = fs::read_to_string(&out).unwrap();
+        let lines: Vec<_> = shown.lines().collect();
+        assert!(!shown.contains("root only") && lines[0].contains("ile descriptor"), "{what}: {shown}");
+        assert_eq!(lines[1], lines[2], "{what}: the session and its terminal: {shown}");
+        assert_eq!((lines[3], &lines[4..]), (home.as_str(), &["0", "1", "2"][..]), "{what}: {shown}");
+        fs::remove_file(&out).unwrap();
+    };
+    let done = run(&mut of_root(&["channel", "test", "sh", "--allow-shell"]));
+    assert_eq!(done.status, 0, "{}", done.err);
+    expect_apart("a test without a server");
+    let server = Server::spawn(&mut of_root(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]));
+    let done = command(&data, &["channel", "test", "sh"]);
+    assert_eq!(done.status, 0, "{}", done.err);
+    expect_apart("a server that root starts");
+    server.stop();
 }
 
 /// Root applies what is in the directory: whoever could replace it could have root write any file.

@@ -6,7 +6,9 @@ use super::*;
 
 /// A site that runs commands, with a channel that runs this one in a directory of its own.
 async fn site(directory: &tempfile::TempDir, command: &str) -> Site {
-    let site = Site::start_on(Medium::memory(), Moment::from_secs(1_800_000_000), |outbound| outbound.allow_shell = true);
+    let site = Site::start_on(Medium::memory(), Moment::from_secs(1_800_000_000), |outbound| {
+        outbound.allow_shell = Some(env!("CARGO_BIN_EXE_overdue").into());
+    });
     site.done(create_project(&Random::seeded(2), "Home", 100)).await;
     let command = format!("cd '{}' || exit 1\n{command}", directory.path().display());
     site.channel("shell", &[("down-command", &command)]).await;

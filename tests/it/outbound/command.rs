@@ -13,7 +13,7 @@ fn shell(command: impl Into<String>) -> ShellCommand {
 }
 
 fn allowed() -> Outbound {
-    outbound(OutboundConfig { allow_shell: true, ..config() })
+    outbound(OutboundConfig { allow_shell: Some(env!("CARGO_BIN_EXE_overdue").into()), ..config() })
 }
 
 async fn run(command: ShellCommand) -> CommandEnd {

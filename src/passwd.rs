@@ -1,0 +1,38 @@
+//! The list of users of the machine (passwd(5)). Users that a supervisor makes up are in no list.
+
+/// A user in the list.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) group: u32,
+    pub(crate) home: String,
+}
+
+/// Reads the list; it is empty if there is none.
+pub(crate) fn entries() -> Vec<Entry> {
+    let list = std::fs::read("/etc/passwd").unwrap_or_default();
+    parse(&String::from_utf8_lossy(&list))
+}
+
+fn parse(list: &str) -> Vec<Entry> {
+    let entry = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        let (uid, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Entry { name, uid, group, home: fields.nth(1).unwrap_or_default().to_owned() })
+    };
+    list.lines().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_name_no_user_are_left_out() {
+        let list = "root:x:0:0:root:/root:/bin/sh\n\n#ann:x:1\nann:x:ann:5:::\nbob:x:7:8\nsvc:*:998:997:A, B:/var/lib/svc:/bin/false\n";
+        let shown = |entry: &Entry| format!("{} {} {} {}", entry.name, entry.uid, entry.group, entry.home);
+        let entries: Vec<_> = parse(list).iter().map(shown).collect();
+        assert_eq!(entries, ["root 0 0 /root", "bob 7 8 ", "svc 998 997 /var/lib/svc"]);
+    }
+}
