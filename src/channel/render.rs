@@ -3,6 +3,7 @@
 mod chat;
 pub mod clean;
 mod dialect;
+mod url;
 
 pub use chat::without_mentions;
 use clean::one_line;

@@ -7,4 +7,5 @@ mod redaction;
 mod render;
 mod sample;
 mod template;
+mod urls;
 mod words;

@@ -1,46 +1,126 @@
 //! Text as chats show it unchanged, each by what it reads: not every backslash is an escape there.
 
 use super::dialect::WORD_JOINER;
+use super::url;
 
-/// Zero or more characters of a line that lead to its text: blanks and the digits of a numbered list.
-fn leads(leads: bool, c: char) -> bool {
-    c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()))
+/// The URLs of which a chat makes links.
+#[derive(Clone, Copy)]
+enum Links {
+    /// Those after any character that is no letter or digit, and some after these.
+    Everywhere,
+    /// Those after a blank or one of these characters, and no others.
+    After(&'static str),
+}
+
+impl Links {
+    /// True if a link is made of every URL after this character.
+    fn begin_after(self, c: char) -> bool {
+        match self {
+            Self::Everywhere => !c.is_ascii_alphanumeric(),
+            Self::After(characters) => c.is_whitespace() || characters.contains(c),
+        }
+    }
+
+    /// Bytes of the scheme with its colon that a text begins with, if a link may be made of what follows; 0: none.
+    fn scheme_length(self, before: char, text: &str) -> usize {
+        let length = url::scheme_length(text);
+        if matches!(self, Self::Everywhere) || self.begin_after(before) { length } else { 0 }
+    }
+}
+
+/// A character of a text and what stands around it.
+struct Position<'a> {
+    c: char,
+    before: char,
+    after: &'a str,
+    /// Whether only blanks and the digits of a numbered list stand between the beginning of its line and it.
+    leads: bool,
+}
+
+/// How a character is written so that it shows as it is.
+enum Written {
+    AsItIs,
+    AfterBackslash,
+    AfterJoiner,
+    BeforeJoiner,
+    As(&'static str),
+}
+
+/// A text in which each character is written as `write` has it, and a URL as `show` has it. What is not written as it is would become a part
+/// of the URL in front of it, so a blank divides the two; and it would become a part of what only looks like a URL, so that no link is to be
+/// made of that.
+fn escaped(text: &str, links: Links, show: impl Fn(&str) -> String, write: impl Fn(&Position<'_>) -> Written) -> String {
+    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
+    let (mut leads, mut before, mut is_after_url) = (true, '\n', false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(found) = url::at_start(rest).filter(|_| links.begin_after(before)) {
+            escaped.push_str(&show(found));
+            rest = rest.get(found.len()..).unwrap_or_default();
+            (leads, before, is_after_url) = (false, found.chars().next_back().unwrap_or(before), true);
+            continue;
+        }
+        if let Some((scheme, after)) = rest.split_at_checked(links.scheme_length(before, rest)).filter(|(scheme, _)| !scheme.is_empty()) {
+            escaped.push_str(scheme);
+            escaped.push(WORD_JOINER);
+            (rest, leads, before) = (after, false, ':');
+            continue;
+        }
+        let after = rest.get(c.len_utf8()..).unwrap_or_default();
+        let written = write(&Position { c, before, after, leads });
+        if is_after_url && !matches!(written, Written::AsItIs | Written::As(_)) {
+            escaped.push(' ');
+            is_after_url = false;
+        }
+        match written {
+            Written::AsItIs => escaped.push(c),
+            Written::AfterBackslash => escaped.extend(['\\', c]),
+            Written::AfterJoiner => escaped.extend([WORD_JOINER, c]),
+            Written::BeforeJoiner => escaped.extend([c, WORD_JOINER]),
+            Written::As(other) => escaped.push_str(other),
+        }
+        leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
+        is_after_url &= !c.is_whitespace();
+        (before, rest) = (c, after);
+    }
+    escaped
+}
+
+/// CommonMark, as GitHub, Trello, Gotify, ntfy, Teams and the targets of Apprise read it. Some of them make links of URLs and some do not.
+pub(super) fn markdown(text: &str) -> String {
+    let show = |url: &str| url::without_marks(&url::without_mentions(url));
+    escaped(text, Links::Everywhere, show, |at| match at.c {
+        // Two blanks make a line end one that counts.
+        '\n' => Written::As("  \n"),
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#' => Written::AfterBackslash,
+        '+' | '-' | '=' | '.' | ')' if at.leads => Written::AfterBackslash,
+        _ => Written::AsItIs,
+    })
 }
 
 /// Discord: a backslash before any punctuation. Mentions are off by `allowed_mentions`.
 pub(super) fn discord(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-    let mut leading = true;
-    for c in text.chars() {
-        match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => escaped.extend(['\\', c]),
-            '+' | '-' | '.' if leading => escaped.extend(['\\', c]),
-            c => escaped.push(c),
-        }
-        leading = leads(leading, c);
-    }
-    escaped
+    escaped(text, Links::Everywhere, str::to_owned, |at| match at.c {
+        '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '#' => Written::AfterBackslash,
+        '+' | '-' | '.' if at.leads => Written::AfterBackslash,
+        _ => Written::AsItIs,
+    })
 }
 
-/// Mattermost: a backslash before some marks. `\&`, `\<` and `\\` show their backslash. Links and mentions in the form of Slack
-/// (`<http://…|text>`, `<!channel>`) are read as well.
+/// Mattermost: a backslash before some marks; two of them are one unless a letter or digit follows. `\&` and `\<` show their backslash.
+/// Links and mentions in the form of Slack (`<http://…|text>`, `<!channel>`) are read as well.
 pub(super) fn mattermost(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-    let (mut leading, mut before) = (true, ' ');
-    for (at, c) in text.char_indices() {
-        let after = || text.get(at + c.len_utf8()..).unwrap_or_default();
-        match c {
-            '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => escaped.extend(['\\', c]),
-            '+' | '-' | '.' | ')' if leading => escaped.extend(['\\', c]),
-            '=' if leading => escaped.extend([WORD_JOINER, c]),
-            '&' if is_entity(after()) => escaped.push_str("&amp;"),
-            '<' if after().starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) => escaped.extend([c, WORD_JOINER]),
-            '@' if !before.is_alphanumeric() => escaped.extend([c, WORD_JOINER]),
-            c => escaped.push(c),
-        }
-        (leading, before) = (leads(leading, c), c);
-    }
-    escaped
+    escaped(text, Links::Everywhere, url::without_mentions, |at| match at.c {
+        '`' | '*' | '_' | '[' | ']' | '~' | '|' | '#' | '>' => Written::AfterBackslash,
+        '+' | '-' | '.' | ')' if at.leads => Written::AfterBackslash,
+        '\\' if !at.after.starts_with(|c: char| c.is_ascii_alphanumeric()) => Written::AfterBackslash,
+        '=' if at.leads => Written::AfterJoiner,
+        '&' if is_entity(at.after) => Written::As("&amp;"),
+        '<' if at.after.starts_with(|c: char| c.is_ascii_alphabetic() || "!@#/".contains(c)) => Written::BeforeJoiner,
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        _ => Written::AsItIs,
+    })
 }
 
 /// True if an `&` before this text would begin an entity of HTML.
@@ -50,24 +130,45 @@ fn is_entity(after: &str) -> bool {
     end > 0 && name.get(end..).is_some_and(|rest| rest.starts_with(';'))
 }
 
-/// Rocket.Chat: a backslash before six marks alone. What it would read otherwise is divided by a character that shows nothing.
+/// Rocket.Chat: a backslash before six marks alone. What it would read otherwise is divided by a character that shows nothing. It makes a
+/// link only of a URL whose host has a dot, or is `localhost`.
 pub(super) fn rocket_chat(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-    let (mut leading, mut before) = (true, '\n');
-    for c in text.chars() {
-        match c {
-            '*' | '_' | '~' | '`' | '#' => escaped.extend(['\\', c]),
-            '.' if leading && before.is_ascii_digit() => escaped.extend(['\\', c]),
-            '-' | '+' | '>' if leading => escaped.extend([WORD_JOINER, c]),
-            '(' if before == ']' => escaped.extend([WORD_JOINER, c]),
-            '|' | '$' if before == c => escaped.extend([WORD_JOINER, c]),
-            '<' => escaped.extend([c, WORD_JOINER]),
-            '@' if !before.is_alphanumeric() => escaped.extend([c, WORD_JOINER]),
-            c => escaped.push(c),
+    const MARKS: [char; 5] = ['*', '_', '~', '`', '#'];
+    let show = |url: &str| {
+        let shown = url::without_mentions(url);
+        if url::has_domain(url) { shown } else { MARKS.into_iter().fold(shown, |shown, mark| shown.replace(mark, &format!("\\{mark}"))) }
+    };
+    escaped(text, Links::After("(["), show, |at| match at.c {
+        c if MARKS.contains(&c) => Written::AfterBackslash,
+        '.' if at.leads && at.before.is_ascii_digit() => Written::AfterBackslash,
+        '-' | '+' | '>' if at.leads => Written::AfterJoiner,
+        '(' if at.before == ']' => Written::AfterJoiner,
+        '|' | '$' if at.before == at.c => Written::AfterJoiner,
+        '<' => Written::BeforeJoiner,
+        '@' if !at.before.is_alphanumeric() => Written::BeforeJoiner,
+        _ => Written::AsItIs,
+    })
+}
+
+/// Slack, where it reads no marks: three characters are written as entities, and nobody is called.
+pub(super) fn slack(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() + text.len() / 8);
+    let (mut before, mut rest) = (' ', text);
+    while let Some(c) = rest.chars().next() {
+        let found = url::at_start(rest).filter(|_| !before.is_alphanumeric());
+        let length = found.map_or(c.len_utf8(), str::len);
+        match found {
+            Some(found) => written.push_str(&url::without_mentions(found).replace('&', "&amp;")),
+            None if c == '&' => written.push_str("&amp;"),
+            None if c == '<' => written.push_str("&lt;"),
+            None if c == '>' => written.push_str("&gt;"),
+            None if c == '@' && !before.is_alphanumeric() => written.extend([c, WORD_JOINER]),
+            None => written.push(c),
         }
-        (leading, before) = (leads(leading, c), c);
+        before = found.and_then(|found| found.chars().next_back()).unwrap_or(c);
+        rest = rest.get(length..).unwrap_or_default();
     }
-    escaped
+    written
 }
 
 /// Text that is shown as it is but could call people.
@@ -84,32 +185,49 @@ pub fn without_mentions(text: &str) -> String {
     written
 }
 
-/// Zulip, which knows no escapes: what it would read as marks stands in a span of code, from the first such word of a line to the last.
+/// Zulip, which knows no escapes: words with what it would read as marks stand in spans of code, those in a row in one.
 pub(super) fn zulip(text: &str) -> String {
     text.split('\n').map(zulip_line).collect::<Vec<_>>().join("\n")
 }
 
 fn zulip_line(line: &str) -> String {
-    let marked = |word: &&str| is_mark_of_zulip(word);
-    let words = || line.split(' ');
-    let (Some(first), Some(last)) = (words().position(|word| marked(&word)), words().rev().position(|word| marked(&word))) else {
-        // These are marks at the beginning of a line alone.
-        let begins = line.trim_start().starts_with(['#', '>']);
-        return if begins { code_span(line) } else { line.to_owned() };
-    };
-    let words: Vec<_> = words().collect();
-    let end = words.len() - last;
-    let part = |from: usize, to: usize| words.get(from..to).unwrap_or_default().join(" ");
-    let (before, after) = (if first > 0 { part(0, first) + " " } else { String::new() }, part(end, words.len()));
-    let blank = if end < words.len() { " " } else { "" };
-    format!("{before}{}{blank}{after}", code_span(&part(first, end)))
+    let first = line.split(' ').position(|word| !word.is_empty());
+    // These are marks at the beginning of a line alone.
+    let begins = |place: usize, word: &str| Some(place) == first && word.starts_with(['#', '>']);
+    let words: Vec<_> = line.split(' ').enumerate().map(|(place, word)| (word, begins(place, word) || is_mark_of_zulip(word))).collect();
+    let spans = words.chunk_by(|(_, one), (_, next)| one == next).map(|span| {
+        let text = span.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" ");
+        if span.first().is_some_and(|(_, is_mark)| *is_mark) { code_span(&text) } else { text }
+    });
+    spans.collect::<Vec<_>>().join(" ")
 }
 
 /// True if a word has what could begin or end a mark of Zulip.
 fn is_mark_of_zulip(word: &str) -> bool {
+    if is_link_of_zulip(word) {
+        return false;
+    }
     let is_emoji =
         || word.split(':').skip(1).any(|name| name.starts_with(|c: char| c.is_ascii_alphabetic())) && word.matches(':').count() > 1;
-    word.contains(['*', '`', '~', '[', ']', '|', '<', '&']) || word.contains("$$") || word.starts_with("!") || is_emoji()
+    let has_entity = || word.split('&').skip(1).any(is_entity);
+    word.contains(['*', '`', '[', ']', '|', '<'])
+        || word.contains("~~")
+        || word.contains("$$")
+        || word.starts_with('!')
+        || has_entity()
+        || is_emoji()
+}
+
+/// True if Zulip makes a link of a word before it looks for most marks: of a URL with a path, or without anything after its host, between
+/// marks of punctuation. The marks that it looks for earlier are not in it.
+fn is_link_of_zulip(word: &str) -> bool {
+    const EARLIER: [&str; 5] = ["***", "@*", "@_", "#*", "$$"];
+    let begin = word.trim_start_matches(['(', '\'', '"', ',', ':']);
+    let Some(found) = url::at_start(begin) else { return false };
+    let after_scheme = found.splitn(3, '/').nth(2).unwrap_or_default();
+    let has_path_first = !after_scheme.split('/').next().unwrap_or_default().contains(['?', '#']);
+    let is_end = |after: &str| after.chars().all(|c| "!:;?),.'\"".contains(c));
+    has_path_first && begin.get(found.len()..).is_some_and(is_end) && !EARLIER.into_iter().any(|mark| found.contains(mark))
 }
 
 /// A span of code with more backticks around it than stand in it.
@@ -141,7 +259,7 @@ mod tests {
     fn each_chat_shows_what_was_written() {
         const J: &str = "\u{2060}";
         for (text, discord_, mattermost_, rocket_chat_, zulip_) in [
-            ("R&D", "R&D".to_owned(), "R&D".to_owned(), "R&D".to_owned(), "`R&D`".to_owned()),
+            ("R&D ~x a~b", "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D \\~x a\\~b".to_owned(), "R&D ~x a~b".to_owned()),
             ("a &lt; b", "a &lt; b".into(), "a &amp;lt; b".into(), "a &lt; b".into(), "a `&lt;` b".into()),
             ("db_main", "db\\_main".into(), "db\\_main".into(), "db\\_main".into(), "db_main".into()),
             ("*n* x", "\\*n\\* x".into(), "\\*n\\* x".into(), "\\*n\\* x".into(), "`*n*` x".into()),
@@ -150,7 +268,7 @@ mod tests {
                 "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
                 "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
                 "“\\*/7 3-5 \\*/2 \\* 1-5”, 1 minute".into(),
-                "`“*/7 3-5 */2 *` 1-5”, 1 minute".into(),
+                "`“*/7` 3-5 `*/2 *` 1-5”, 1 minute".into(),
             ),
             (
                 "[x](http://evil)",
@@ -161,13 +279,13 @@ mod tests {
             ),
             (
                 "<http://evil|x>",
-                "\\<http://evil\\|x\\>".into(),
-                format!("<{J}http://evil\\|x\\>"),
+                "\\<http://evil \\|x\\>".into(),
+                format!("<{J}http://evil \\|x\\>"),
                 format!("<{J}http://evil|x>"),
                 "`<http://evil|x>`".into(),
             ),
             ("<!channel>", "\\<!channel\\>".into(), format!("<{J}!channel\\>"), format!("<{J}!channel>"), "`<!channel>`".into()),
-            ("a\\b \\* ", "a\\\\b \\\\\\* ".into(), "a\\b \\\\* ".into(), "a\\b \\\\* ".into(), "a\\b `\\*` ".into()),
+            ("a\\b \\* ", "a\\\\b \\\\\\* ".into(), "a\\b \\\\\\* ".into(), "a\\b \\\\* ".into(), "a\\b `\\*` ".into()),
             (
                 "@all a@b @**all**",
                 "@all a@b @\\*\\*all\\*\\*".into(),
@@ -180,7 +298,7 @@ mod tests {
                 "\\# a\n\\> b\n\\- c\n1\\. d".into(),
                 "\\# a\n\\> b\n\\- c\n1\\. d".into(),
                 format!("\\# a\n{J}> b\n{J}- c\n1\\. d"),
-                "`# a`\n`> b`\n- c\n1. d".into(),
+                "`#` a\n`>` b\n- c\n1. d".into(),
             ),
             ("a `b` ``", "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a \\`b\\` \\`\\`".into(), "a ``` `b` `` ```".into()),
             (

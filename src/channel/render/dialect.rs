@@ -48,35 +48,31 @@ impl Dialect {
         Self::Signal,
     ];
 
-    /// A text without marks, as it is written so that it shows as it is.
+    /// A text without marks, as it is written so that it shows as it is. URLs stay what they are where links are made of them.
     pub fn escaped(self, text: &str) -> String {
         match self {
-            Self::Discord => return chat::discord(text),
-            Self::Mattermost => return chat::mattermost(text),
-            Self::RocketChat => return chat::rocket_chat(text),
-            Self::Zulip => return chat::zulip(text),
-            _ => {}
+            Self::Plain | Self::Signal => text.to_owned(),
+            Self::Telegram | Self::Pushover | Self::Html => self.escaped_html(text),
+            Self::Markdown => chat::markdown(text),
+            Self::Discord => chat::discord(text),
+            Self::Mattermost => chat::mattermost(text),
+            Self::RocketChat => chat::rocket_chat(text),
+            Self::Zulip => chat::zulip(text),
+            Self::Slack => chat::slack(text),
         }
+    }
+
+    fn escaped_html(self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len() + text.len() / 8);
-        // Blanks and digits since the line began, and nothing else: what makes headings and lists of what follows.
-        let mut leads = true;
-        let mut before = ' ';
         for c in text.chars() {
-            match (self, c) {
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '&') => escaped.push_str("&amp;"),
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '<') => escaped.push_str("&lt;"),
-                (Self::Telegram | Self::Pushover | Self::Html | Self::Slack, '>') => escaped.push_str("&gt;"),
-                (Self::Telegram | Self::Pushover | Self::Html, '"') => escaped.push_str("&quot;"),
-                (Self::Html, '\n') => escaped.push_str("<br>\n"),
-                // Two blanks make a line end one that counts.
-                (Self::Markdown, '\n') => escaped.push_str("  \n"),
-                (Self::Markdown | Self::Slack, '@') if !before.is_alphanumeric() => escaped.extend(['@', WORD_JOINER]),
-                (Self::Markdown, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '~' | '|' | '&' | '#') => escaped.extend(['\\', c]),
-                (Self::Markdown, '+' | '-' | '=' | '.' | ')') if leads => escaped.extend(['\\', c]),
-                (_, c) => escaped.push(c),
+            match c {
+                '&' => escaped.push_str("&amp;"),
+                '<' => escaped.push_str("&lt;"),
+                '>' => escaped.push_str("&gt;"),
+                '"' => escaped.push_str("&quot;"),
+                '\n' if self == Self::Html => escaped.push_str("<br>\n"),
+                c => escaped.push(c),
             }
-            leads = c == '\n' || (leads && (c == ' ' || c.is_ascii_digit()));
-            before = c;
         }
         escaped
     }
