@@ -71,12 +71,12 @@ pub enum News {
         /// What else there is to say of it.
         also: Also,
     },
-    /// It is watched no more, though it was told to be down.
+    /// Its alert is over for this channel, though it is not known to be up.
     Closed {
         /// When.
         at: Moment,
-        /// Why: `it was paused`, `it was deleted`.
-        why: &'static str,
+        /// Why.
+        why: Closing,
     },
     /// It is told to try the channel.
     Test {
@@ -87,6 +87,17 @@ pub enum News {
         /// The name of the channel.
         channel: String,
     },
+}
+
+/// Why the alert of a check is over for a channel, though the check is not known to be up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closing {
+    /// The check was paused.
+    Paused,
+    /// The check was deleted.
+    Deleted,
+    /// Alerts about the check are no longer sent to the channel.
+    Unassigned,
 }
 
 /// Why a change was not told earlier.

@@ -12,6 +12,7 @@ pub use dialect::{Dialect, Style};
 
 use crate::channel::alert::{Alert, Attempt};
 use crate::channel::words;
+use crate::domain::alert::Event;
 
 /// Characters of the job's output that messages show; mails show all that is kept.
 pub const OUTPUT_CHARS: usize = 1_000;
@@ -100,8 +101,11 @@ pub fn cut_escaped(text: &str, dialect: Dialect, limit: Limit) -> String {
     most(chars + 1, |chars| limit.fits(&written(chars))).map(written).unwrap_or_default()
 }
 
-/// Title and reason in one short line: what is sent when the receiver refused everything else.
+/// Title and reason in one short line, of a test what it is of: what is sent when the receiver refused everything else.
 pub fn plainest(alert: &Alert) -> String {
+    if alert.event == Event::Test {
+        return cut(&alert.short, Limit(PLAINEST_CHARS, Unit::Chars));
+    }
     let reason = if alert.reason == alert.title { String::new() } else { format!(": {}", alert.reason) };
     cut(&format!("{}{reason}", alert.title), Limit(PLAINEST_CHARS, Unit::Chars))
 }

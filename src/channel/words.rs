@@ -1,7 +1,7 @@
 //! Every sentence of an alert.
 
 use crate::channel::alert::{
-    Alert, Also, Attempt, Brief, CheckFacts, Delay, Fact, Facts, List, News, Output, PingFacts, Scene, Severity, Subject,
+    Alert, Also, Attempt, Brief, CheckFacts, Closing, Delay, Fact, Facts, List, News, Output, PingFacts, Scene, Severity, Subject,
 };
 use crate::channel::render::clean::{lines, one_line};
 use crate::domain::alert::Event;
@@ -81,11 +81,7 @@ fn of_check(check: CheckFacts, news: &News, scene: Scene<'_>) -> Alert {
     let mut alert = match news {
         News::Down { flip, also } => went_down(&name, &check, *flip, also, &times, scene),
         News::Up { flip, down, told, also } => came_up(&name, *flip, *down, *told, also, &times, scene),
-        News::Closed { at, why } => {
-            let alert = bare(Event::Closed, Severity::Info, &format!("{name} is watched no more"), scene);
-            let lead = format!("It was down, and {why} {} ({}).", times.when(*at), zone.name());
-            Alert { at: *at, short: format!("CLOSED: {name}. {lead}"), lead, reason: (*why).into(), ..alert }
-        }
+        News::Closed { at, why } => closed(&name, *at, *why, &times, scene),
         News::Test { at, up, channel } => {
             let alert = bare(Event::Test, Severity::Info, "This is a test from overdue", scene);
             let server = if scene.host.is_empty() { String::new() } else { format!(" on {}", scene.host) };
@@ -155,6 +151,22 @@ fn came_up(name: &str, flip: Flip, down: Flip, told: bool, also: &Also, times: &
     let alert = bare(Event::Up, Severity::Good, &format!("{name} is up again"), scene);
     let short = format!("UP: {name}. {was}.");
     Alert { at: flip.at, lead: lead.join(" "), reason, short, ..alert }
+}
+
+fn closed(name: &str, at: Moment, why: Closing, times: &Times<'_>, scene: Scene<'_>) -> Alert {
+    let at_time = format!("{} ({})", times.when(at), times.zone.name());
+    let (title, lead, reason) = match why {
+        Closing::Paused => (format!("{name} was paused"), format!("It was down when it was paused {at_time}."), "it was paused"),
+        Closing::Deleted => (format!("{name} was deleted"), format!("It was down when it was deleted {at_time}."), "it was deleted"),
+        Closing::Unassigned => {
+            let title = format!("Alerts about {name} are no longer sent to this channel");
+            // It may have come up since then.
+            let lead = format!("It was down when alerts about it stopped going to this channel {at_time}.");
+            (title, lead, "alerts about it are no longer sent to this channel")
+        }
+    };
+    let alert = bare(Event::Closed, Severity::Info, &title, scene);
+    Alert { at, short: format!("CLOSED: {name}. {lead}"), lead, reason: reason.into(), ..alert }
 }
 
 /// Why nobody was told of a downtime before it was over.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plan::{Item, Job};
 use super::sending::MessageSender;
-use crate::channel::alert::{self, Also, Brief, CheckFacts, Facts, MailText, News, PingFacts};
+use crate::channel::alert::{self, Also, Brief, CheckFacts, Closing, Facts, MailText, News, PingFacts};
 use crate::channel::words;
 use crate::domain::alert::{Away, Event, OutboxRow};
 use crate::domain::check::Check;
@@ -118,9 +118,9 @@ impl MessageSender {
             }
             Event::Closed => {
                 let why = match flip.to {
-                    _ if row.gone.is_some() => "it was deleted",
-                    Status::Down => "this channel is told no more about it",
-                    _ => "it was paused",
+                    _ if row.gone.is_some() => Closing::Deleted,
+                    Status::Down => Closing::Unassigned,
+                    _ => Closing::Paused,
                 };
                 News::Closed { at: row.at, why }
             }

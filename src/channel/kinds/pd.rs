@@ -6,7 +6,7 @@ use crate::channel::alert::Alert;
 use crate::channel::answer::Verdict;
 use crate::channel::kinds::{Call, Sender, pace};
 use crate::channel::outgoing::{Request, Step, put};
-use crate::channel::render::{Limit, Unit, cut};
+use crate::channel::render::{Limit, Unit, cut, plainest};
 use crate::channel::template::{Values, stamp};
 use crate::domain::alert::Event;
 
@@ -33,7 +33,8 @@ fn send(call: &Call<'_>) -> Vec<Step> {
 
 fn event(call: &Call<'_>, action: &str) -> Request {
     let (alert, key) = (call.alert, call.alert.incident(call.attempt));
-    let summary = cut(&alert.title, Limit(1_024, Unit::Chars));
+    // The plainest form has no details.
+    let summary = if call.attempt.plain { plainest(alert) } else { cut(&alert.title, Limit(1_024, Unit::Chars)) };
     let details = if call.attempt.plain { json!({}) } else { details(call, alert) };
     let region = if call.get("region") == Some("eu") { ".eu" } else { "" };
     if call.get("api") == Some("v1") {

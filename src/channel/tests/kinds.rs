@@ -304,7 +304,7 @@ fn the_incident_of_a_check_that_is_gone_is_closed() {
     let unique_key = crate::domain::ids::UniqueKey::of(uuid::Uuid::from_u128(7));
     let names = crate::domain::check::NameSet { name: Name::parse("Nightly backup").unwrap(), ..Default::default() };
     let gone = crate::channel::alert::CheckFacts::gone(names, unique_key, "Home");
-    let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: "it was deleted" });
+    let alert = of_check(gone, crate::channel::alert::News::Closed { at: attempt().at, why: crate::channel::alert::Closing::Deleted });
     let steps = prepare(&example("pd"), &alert, &attempt()).unwrap();
     let [Step::Http(request)] = steps.as_slice() else { panic!() };
     let event: serde_json::Value = serde_json::from_slice(&request.body).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::channel::alert::{Alert, Also, Attempt, Brief, CheckFacts, Facts, News, PingFacts, Scene};
+use crate::channel::alert::{Alert, Also, Attempt, Brief, CheckFacts, Closing, Facts, News, PingFacts, Scene};
 use crate::channel::words;
 use crate::domain::check::Settings;
 use crate::domain::flip::{Cause, Flip};
@@ -144,7 +144,7 @@ pub(super) fn every_event() -> Vec<(&'static str, Alert)> {
         text: "It has been failing for 1 hour: the mail server said 421. See overdue channel list.".into(),
         over: false,
     };
-    let closed = News::Closed { at: moment("2026-11-20T06:00:00Z"), why: "it was paused" };
+    let closed = News::Closed { at: moment("2026-11-20T06:00:00Z"), why: Closing::Paused };
     let briefs = || vec![brief("Nightly backup", at, late), brief("db-dump", "2026-11-20T02:00:00Z", exit(1))];
     vec![
         ("down", failed()),

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::kinds::least;
 use super::sample::{PING_KEY, attempt, backup, brief, down, exit, failed, flip, mailed, moment, of_check, ping, told, told_at, up};
-use crate::channel::alert::{Alert, Also, Delay, Facts, News};
+use crate::channel::alert::{Alert, Also, Closing, Delay, Facts, News};
 use crate::channel::outgoing::Step;
 use crate::channel::render::{Dialect, Limit, Show, Unit, plainest, text};
-use crate::channel::{has_sender, prepare};
+use crate::channel::{has_plain_form, has_sender, prepare};
 use crate::domain::channel::ChannelKind;
 use std::sync::Arc;
 
@@ -165,11 +165,28 @@ fn an_end_says_how_long_it_was() {
             )
         );
     }
-    let closed = News::Closed { at: moment(until), why: "it was deleted" };
-    assert_eq!(
-        head(&of_check(backup(), closed)),
-        "🔔 Nightly backup is watched no more\nIt was down, and it was deleted at 08:57 (Europe/Riga)."
-    );
+}
+
+#[test]
+fn the_end_of_an_alert_says_why_it_ended() {
+    for (why, words, reason) in [
+        (Closing::Paused, "🔔 Nightly backup was paused\nIt was down when it was paused at 08:57 (Europe/Riga).", "it was paused"),
+        (Closing::Deleted, "🔔 Nightly backup was deleted\nIt was down when it was deleted at 08:57 (Europe/Riga).", "it was deleted"),
+        (
+            Closing::Unassigned,
+            "🔔 Alerts about Nightly backup are no longer sent to this channel\n\
+             It was down when alerts about it stopped going to this channel at 08:57 (Europe/Riga).",
+            "alerts about it are no longer sent to this channel",
+        ),
+    ] {
+        let alert = of_check(backup(), News::Closed { at: moment("2026-11-20T06:57:00Z"), why });
+        assert_eq!((head(&alert).as_str(), alert.reason.as_str()), (words, reason));
+        let steps = prepare(&least(ChannelKind::named("alertmanager").unwrap()), &alert, &attempt()).unwrap();
+        let [Step::Http(request)] = steps.as_slice() else { panic!() };
+        let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        let annotations = serde_json::json!({ "summary": alert.title, "description": alert.lead });
+        assert_eq!(sent[0]["annotations"], annotations);
+    }
 }
 
 #[test]
@@ -230,6 +247,29 @@ fn a_test_says_which_channel_it_is_of() {
         "🔔 This is a test from overdue\nAlerts of the channel ops mail of project Home on overdue.example.org arrive here."
     );
     assert_eq!(alert.short, "TEST from overdue: channel ops mail of project Home on overdue.example.org.");
+}
+
+#[test]
+fn a_test_names_its_channel_in_its_plainest_form_and_on_the_phone() {
+    let news = || News::Test { at: moment("2026-11-20T06:57:00Z"), up: false, channel: "pager7".into() };
+    let alert = of_check(crate::channel::alert::CheckFacts::example("Home"), news());
+    assert_eq!(plainest(&alert), "TEST from overdue: channel pager7 of project Home on overdue.example.org.");
+    let plain = crate::channel::Attempt { plain: true, ..attempt() };
+    // WhatsApp shows a template with the name of a check in it, and a webhook sends what its owner wrote.
+    for kind in ChannelKind::ALL.into_iter().filter(|kind| !["whatsapp", "webhook"].contains(&kind.name)) {
+        let settings = least(kind);
+        for attempt in [attempt(), plain.clone()].iter().filter(|attempt| !attempt.plain || has_plain_form(&settings)) {
+            let step = prepare(&settings, &alert, attempt).into_iter().flatten().next();
+            let sent = match step {
+                Some(Step::Http(request)) => String::from_utf8(request.body).unwrap(),
+                Some(Step::Mail(mail)) => mail.text,
+                // A command and a group.
+                _ => continue,
+            };
+            let sent = percent_encoding::percent_decode_str(&sent).decode_utf8().unwrap().into_owned();
+            assert!(sent.contains("channel pager7 of project Home"), "{kind:?} {} {sent}", attempt.plain);
+        }
+    }
 }
 
 #[test]

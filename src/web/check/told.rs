@@ -140,7 +140,7 @@ fn said(event: Event) -> &'static str {
     match event {
         Event::Down => "went down",
         Event::Up => "is up again",
-        Event::Closed => "is watched no more",
+        Event::Closed => "incident closed",
         Event::Still => "is still down",
         Event::Test => "test",
         Event::Notice => "notice",
