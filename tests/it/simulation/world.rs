@@ -33,6 +33,8 @@ const BEGINNING: i64 = 1_795_132_800;
 const SECOND: i64 = 1_000_000;
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
+/// Seconds after which the writer opens the database again in which pages could not be read.
+const DAMAGE_PAUSE_SECS: i64 = 2;
 
 type Verdict = Result<(), String>;
 
@@ -527,7 +529,8 @@ impl World {
         if self.submit(&plan)? {
             self.disk.heal();
             self.model = plan.after;
-            return self.note_flips(false);
+            self.note_flips(false)?;
+            return if operation == Operation::Read { self.read_again() } else { Ok(()) };
         }
         self.tally.failures += 1;
         for _ in 0..=self.dice.below(3) {
@@ -557,6 +560,14 @@ impl World {
         same!(handle.is_writable(), true, "whether the service recovers with its disk");
         self.forget_imports();
         self.witness(false)
+    }
+
+    /// Lets the watch of the writer find that pages can be read again, and the writer open the database anew.
+    fn read_again(&mut self) -> Verdict {
+        self.clock.advance_secs(DAMAGE_PAUSE_SECS);
+        self.latest = self.latest.max(self.clock_micros());
+        self.engine().0.watch();
+        self.idle()
     }
 
     /// Lets the power go, now or during a batch, or again while the database is being opened; then opens it.
