@@ -101,8 +101,8 @@ impl Model {
         (check.labels, check.rules) = (Labels::default(), super::model::FIRST_RULES);
         self.edit(&mut check, &wanted.edit)?;
         (check.after, check.parents) = (Failures::ONE, Default::default());
-        let parents = old.parents.iter().filter(|parent| self.checks.contains_key(parent)).count();
-        if (&check.labels, check.timeout, check.rules, check.after) != (&old.labels, old.timeout, old.rules, old.after) || parents > 0 {
+        let fields = |check: &Check| (check.labels.clone(), check.timeout, check.rules, check.after, check.parents.clone());
+        if fields(&check) != fields(&old) {
             check.happened(now, Event::NewRules(check.rules));
         } else {
             check = old.clone();

@@ -291,7 +291,13 @@ impl Model {
                 check.history.push((now, Event::Resume));
                 Ok(Answered::Check(id.0))
             }
-            Command::DeleteCheck(id) => self.checks.remove(&id.0).map(|_| Answered::Check(id.0)).ok_or(Refusal::NotFound),
+            Command::DeleteCheck(id) => {
+                self.checks.remove(&id.0).ok_or(Refusal::NotFound)?;
+                for check in self.checks.values_mut() {
+                    check.parents.remove(&id.0);
+                }
+                Ok(Answered::Check(id.0))
+            }
             Command::Expire(ids) | Command::BringBack(ids) => {
                 for id in ids {
                     let Some(check) = self.checks.get_mut(&id.0) else { continue };

@@ -58,7 +58,9 @@ pub(crate) fn memory<'a>(model: &'a Model, handle: &Handle, now: i64) -> Result<
         for (id, expected) in &model.checks {
             let mut found = state.check_by_uuid(expected.names.uuid).ok_or(format!("check {id} is gone"))?.clone();
             let channels = state.channels_of(&found).map(|channel| channel.id).collect();
-            Arc::make_mut(&mut found.settings).channels = channels;
+            let settings = Arc::make_mut(&mut found.settings);
+            settings.channels = channels;
+            settings.parents.retain(|parent| state.check(parent).is_some());
             same!(found.id.0, *id, "number of a check");
             let story = check(&found, expected, now)?;
             checks.push((found, expected, story));
@@ -89,6 +91,8 @@ fn settings(check: &Check, expected: &model::Check) -> Verdict {
     };
     same!(labels, expected.labels, "labels");
     same!(settings.channels.len(), labels.channels.len(), "channels, each once");
+    same!(settings.parents.ids().iter().map(|parent| parent.0).collect::<BTreeSet<_>>(), expected.parents, "parents");
+    same!(settings.after, expected.after, "failures before an alert");
     let schedule = match expected.rules.period {
         Period::Seconds(_) => None,
         Period::EveryFiveMinutes => Some("*/5 * * * *"),
