@@ -103,8 +103,8 @@ pub enum Closing {
 /// Why a change was not told earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Delay {
-    /// The channel took no messages.
-    Unreachable,
+    /// The receiver did not answer, or refused messages.
+    Undelivered,
     /// The channel had quiet hours.
     Quiet,
     /// The channel had sent as many messages as it may within a day.

@@ -172,7 +172,7 @@ fn closed(name: &str, at: Moment, why: Closing, times: &Times<'_>, scene: Scene<
 /// Why nobody was told of a downtime before it was over.
 fn not_told(delay: Option<Delay>) -> &'static str {
     match delay {
-        Some(Delay::Unreachable) => "; this channel could not be reached earlier",
+        Some(Delay::Undelivered) => "; this could not be delivered earlier",
         Some(Delay::Quiet) => "; it was in the quiet hours of this channel",
         Some(Delay::DayLimit) => "; this channel had sent as many messages as most-a-day allows",
         Some(Delay::Calm) => "; it changed so often that messages about it were held back",
@@ -183,7 +183,7 @@ fn not_told(delay: Option<Delay>) -> &'static str {
 /// Why a message about a check that is down comes late.
 fn late(delay: Delay) -> &'static str {
     match delay {
-        Delay::Unreachable => "This message is late: the channel could not be reached earlier.",
+        Delay::Undelivered => "This message is late: it could not be delivered earlier.",
         Delay::Quiet => "This message waited for the end of the channel's quiet hours.",
         Delay::DayLimit => "This message is late: the channel had sent as many messages as most-a-day allows.",
         Delay::Calm => "This message is late: the check changed so often that messages about it were held back.",

@@ -308,7 +308,7 @@ async fn a_downtime_that_is_over_before_anyone_could_be_told_is_one_message() {
     site.clock.advance_secs(10);
     let seen = receiver.wait_for(2).await;
     let text = seen[1].text();
-    assert!(text.contains("up again") && text.contains("could not be reached"), "{text}");
+    assert!(text.contains("up again") && text.contains("this could not be delivered earlier"), "{text}");
     let outcomes: Vec<_> = site.deliveries(2).await.iter().map(|delivery| delivery.outcome).collect();
     assert_eq!(outcomes, [DeliveryOutcome::Superseded, DeliveryOutcome::Delivered]);
 }

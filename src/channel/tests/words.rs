@@ -148,7 +148,7 @@ fn an_end_says_how_long_it_was() {
     );
     for (delay, words) in [
         (None, "this was not sent earlier"),
-        (Some(Delay::Unreachable), "this channel could not be reached earlier"),
+        (Some(Delay::Undelivered), "this could not be delivered earlier"),
         (Some(Delay::Quiet), "it was in the quiet hours of this channel"),
         (Some(Delay::DayLimit), "this channel had sent as many messages as most-a-day allows"),
         (Some(Delay::Calm), "it changed so often that messages about it were held back"),

@@ -418,7 +418,7 @@ impl ChannelProgress {
     pub(super) fn note_waiting(&mut self, rules: &Rules, now: Now) -> bool {
         let is_used_up = self.is_enough_today(rules, now.uptime);
         if self.failures > 0 {
-            self.note_delay(Delay::Unreachable, now.wall);
+            self.note_delay(Delay::Undelivered, now.wall);
         } else if is_used_up {
             self.note_delay(Delay::DayLimit, now.wall);
         }
@@ -433,9 +433,9 @@ impl ChannelProgress {
         }
         let is_since = |at: Option<&Moment>| at.is_some_and(|at| *at >= row.queued);
         let found = [Delay::Quiet, Delay::DayLimit].into_iter().find(|delay| is_since(self.delays.get(delay)));
-        let is_unreachable = row.attempts > 0 || is_since(self.delays.get(&Delay::Unreachable));
+        let is_undelivered = row.attempts > 0 || is_since(self.delays.get(&Delay::Undelivered));
         found
-            .or_else(|| is_unreachable.then_some(Delay::Unreachable))
+            .or_else(|| is_undelivered.then_some(Delay::Undelivered))
             .or_else(|| is_since(self.calmed.get(&row.check)).then_some(Delay::Calm))
     }
 }

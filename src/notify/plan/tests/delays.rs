@@ -18,7 +18,7 @@ fn a_message_says_what_held_it_back() {
         world.pass(300_000);
         world.rules.quiet_until = None;
     };
-    let unreachable = |world: &mut World| {
+    let undelivered = |world: &mut World| {
         let (jobs, _) = world.step();
         world.done(&jobs[0], LATER);
         world.pass(120_000);
@@ -32,7 +32,7 @@ fn a_message_says_what_held_it_back() {
     let nothing = |world: &mut World| world.pass(120_000);
     type Held<'a> = (&'a dyn Fn(&mut World), Option<Delay>);
     let all: [Held<'_>; 4] =
-        [(&quiet, Some(Delay::Quiet)), (&unreachable, Some(Delay::Unreachable)), (&day_limit, Some(Delay::DayLimit)), (&nothing, None)];
+        [(&quiet, Some(Delay::Quiet)), (&undelivered, Some(Delay::Undelivered)), (&day_limit, Some(Delay::DayLimit)), (&nothing, None)];
     for (hold, delay) in all {
         for end in [None, Some(Event::Up)] {
             let mut world = World::new(PEOPLE);
@@ -96,4 +96,26 @@ fn a_channel_that_may_send_no_more_today_says_so_once() {
         world.pass(60_000);
     }
     assert_eq!(said, 1);
+}
+
+#[test]
+fn the_end_of_quiet_hours_brings_one_message_for_each_check_or_one_for_many() {
+    for (checks, messages) in [(5, 5), (6, 1)] {
+        let mut world = World::new(Rules { quiet_until: Some(Moment::from_secs(1_800_000_300)), ..PEOPLE });
+        for event in [Event::Down, Event::Up, Event::Down] {
+            (1..=checks).for_each(|check| _ = world.queue(check, event));
+        }
+        assert!(world.step().0.is_empty());
+        world.rules.quiet_until = None;
+        world.pass(300_000);
+        let mut sent = Vec::new();
+        while let [job] = &world.step().0[..] {
+            sent.extend(job.items.iter().map(|item| (job.id, item.row.check.0, item.row.event)));
+            world.done(job, JobOutcome::Delivered);
+        }
+        assert_eq!(sent.iter().map(|(job, ..)| job).collect::<BTreeSet<_>>().len(), messages);
+        // Each check once, with what is true now.
+        assert!(sent.iter().all(|(.., event)| *event == Event::Down));
+        assert_eq!(sent.iter().map(|(_, check, _)| *check).collect::<Vec<_>>(), (1..=checks).collect::<Vec<_>>());
+    }
 }
