@@ -1,12 +1,15 @@
 //! `overdue window` and `overdue mute`: the flags of maintenance windows, and how they are shown.
 
+use std::path::Path;
+
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::Question;
+use super::channel::warn;
 use super::shared::{AnyProject, Json, OneProject};
-use crate::admin::Request;
+use super::{Failure, Question};
 use crate::admin::check;
 use crate::admin::window::WindowRow;
+use crate::admin::{Reply, Request};
 use crate::domain::channel::seconds_of;
 use crate::domain::text::{Name, Tags};
 use crate::domain::window::{GivenTimes, Window};
@@ -121,6 +124,33 @@ impl From<MuteArgs> for Question {
         let times = GivenTimes { minutes: Some(minutes), ..GivenTimes::default() };
         let name = Name::parse("mute").unwrap_or_default();
         Self::shown(Request::CreateWindow { project, name, tags: about.tags(), times }, json)
+    }
+}
+
+/// Asks, and warns of a new window whose tags no check has. It is made all the same: checks may get them before it opens.
+pub(super) fn ask(data: &Path, question: Question) -> Result<(), Failure> {
+    let listed = match &question.request {
+        Request::CreateWindow { project, tags, .. } if tags.iter().next().is_some() => Some((project.clone(), tags.clone())),
+        _ => None,
+    };
+    super::ask(data, question)?;
+    let Some((project, tags)) = listed else { return Ok(()) };
+    let checks = Request::ListChecks { project, tags: tags.iter().map(str::to_owned).collect(), statuses: None };
+    // The window is there, whether this is answered or not.
+    if let Ok(Reply::Checks(rows)) = super::reply(data, checks, None)
+        && rows.is_empty()
+    {
+        warn(&[no_check(&tags)]);
+    }
+    Ok(())
+}
+
+/// The warning that no check has all of these tags.
+fn no_check(tags: &Tags) -> String {
+    let names = tags.iter().map(|tag| format!("{tag:?}")).collect::<Vec<_>>();
+    match names.as_slice() {
+        [name] => format!("no check has the tag {name}, so the window is about none yet"),
+        _ => format!("no check has all of the tags {}, so the window is about none yet", names.join(", ")),
     }
 }
 
