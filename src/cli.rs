@@ -255,8 +255,8 @@ fn dispatch(cli: Cli, program: &Path) -> Result<ExitCode, Failure> {
         Command::User(command) => ask(&data()?, command.question()?),
         Command::Deliveries(args) => ask(&data()?, args.into()),
         Command::Check(command) => ask(&data()?, command.into()),
-        Command::Window(command) => ask(&data()?, command.into()),
-        Command::Mute(args) => ask(&data()?, args.into()),
+        Command::Window(command) => window::ask(&data()?, command.into()),
+        Command::Mute(args) => window::ask(&data()?, args.into()),
         Command::Export(args) => args.run(&data()?),
         Command::Diff(args) => return args.diff(&data()?),
         Command::Apply(args) if args.needs_data() => args.run(&data()?),
@@ -321,6 +321,7 @@ fn ask(data: &Path, question: Question) -> Result<(), Failure> {
         Reply::Queued(number) => table::made(&format!("waits to be sent as {number}"), &serde_json::json!({ "number": number }), json),
         Reply::Assigned(count) => table::made(&channel::assigned(count), &serde_json::json!({ "checks": count }), json),
         Reply::Tested(row) => return channel::tested(&row, json),
+        Reply::TestedGroup(rows) => return channel::tested_group(&rows, json),
         Reply::Warnings(warnings) => {
             channel::warn(&warnings);
             Ok(())

@@ -239,7 +239,7 @@ impl Notifier {
             } else {
                 let failed = Some("as much was sent within a day as most-a-day allows".into());
                 // Whoever asked may be gone.
-                let _ = trial.reply.send(Tried { took: Duration::ZERO, status: 0, failed });
+                let _ = trial.reply.send(Tried { took: Duration::ZERO, status: 0, failed, missed: None });
             }
         }
     }

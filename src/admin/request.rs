@@ -22,7 +22,7 @@ use crate::domain::text::{Failures, Name, Tags};
 use crate::domain::user::{Membership, PasswordHash, UserName};
 use crate::domain::window::GivenTimes;
 use crate::password;
-use channel::{ChannelRow, DeliveryRow, OfChannel, TestRow};
+use channel::{ChannelRow, DeliveryRow, MemberTestRow, OfChannel, TestRow};
 use check::{AlertingRow, CheckRow, FlipRow, PingRow};
 use declare::{ChangeRow, ConflictRow};
 use import::{ImportRequest, ImportRow};
@@ -251,6 +251,8 @@ pub enum Reply {
     Alerting(AlertingRow),
     /// See [`OfChannel::Test`].
     Tested(TestRow),
+    /// The same for a group: the result for each of its channels.
+    TestedGroup(Vec<MemberTestRow>),
     /// See [`OfChannel::Assign`].
     Assigned(usize),
     /// See [`Request::RetryDelivery`].
@@ -288,6 +290,7 @@ impl Reply {
             (Self::Keys(rows), Self::Keys(more)) => rows.extend(more),
             (Self::Users(rows), Self::Users(more)) => rows.extend(more),
             (Self::Channels(rows), Self::Channels(more)) => rows.extend(more),
+            (Self::TestedGroup(rows), Self::TestedGroup(more)) => rows.extend(more),
             (Self::Checks(rows), Self::Checks(more)) => rows.extend(more),
             (Self::Pings(rows), Self::Pings(more)) => rows.extend(more),
             (Self::Flips(rows), Self::Flips(more)) => rows.extend(more),
@@ -312,6 +315,7 @@ impl Reply {
             Self::Keys(rows) => half(rows).map(Self::Keys),
             Self::Users(rows) => half(rows).map(Self::Users),
             Self::Channels(rows) => half(rows).map(Self::Channels),
+            Self::TestedGroup(rows) => half(rows).map(Self::TestedGroup),
             Self::Checks(rows) => half(rows).map(Self::Checks),
             Self::Pings(rows) => half(rows).map(Self::Pings),
             Self::Flips(rows) => half(rows).map(Self::Flips),

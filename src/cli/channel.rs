@@ -14,7 +14,7 @@ use super::outbound::OutboundFlags;
 use super::shared::{AnyProject, Json, OneProject, Yes, read_at_most};
 use super::{Failure, Question};
 use super::{reply, table};
-use crate::admin::channel::{ChannelRow, Chosen, OfChannel, TestRow};
+use crate::admin::channel::{ChannelRow, Chosen, MemberTestRow, OfChannel, RefusedRow, TestRow};
 use crate::admin::{Reply, Request};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::project::ChannelName;
@@ -38,6 +38,10 @@ pub(super) enum ChannelCommand {
 /// What the flags for alerts are for.
 const SENT_BY: &str =
     "A test is sent by the server that runs, by its own flags. When none runs, this command sends it, by the flags for alerts above.";
+
+/// The exit status of a test.
+const TEST_STATUS: &str =
+    "The exit status is 0 if anybody got the test: one of several recipients of a mail, one channel of a group. It is 1 if nobody did.";
 
 /// The flags of `create`.
 #[derive(Args)]
@@ -108,8 +112,8 @@ pub(super) enum Manage {
         #[arg(long, env = "OVERDUE_KEEP", value_parser = FalseyValueParser::new())]
         keep: bool,
     },
-    /// Send a test to a channel and say what came of it; one that arrives enables the channel
-    #[command(after_help = SENT_BY)]
+    /// Send a test to a channel, or to each channel of a group, and say what came of it; one that arrives enables the channel
+    #[command(after_help = format!("{SENT_BY}\n\n{TEST_STATUS}"))]
     Test {
         #[command(flatten)]
         which: Which,
@@ -254,21 +258,22 @@ impl Create {
     /// whoever reads the UUID finds it alone.
     pub(super) fn run(self, data: &Path) -> Result<(), Failure> {
         let Self { project: OneProject { project }, kind, name, settings, assign, test, json: Json { json }, outbound } = self;
+        let channels = Request::ListChannels { project: project.clone(), show_settings: false };
         let settings = ChannelSettings::parse(kind, settings.pairs()?).map_err(Failure::usage)?;
         // Flags that are wrong are told before anything is made.
         let sending = test.then(|| outbound.sending()).transpose()?;
-        let (lacks, warnings) = (settings.lacks(), settings.warnings());
-        let made = (project.clone(), kind.name, name.as_str().to_owned());
+        let warnings = settings.warnings();
+        let (kind, called) = (kind.name, name.as_str().to_owned());
         let Reply::Made(uuid) = reply(data, Request::CreateChannel { project, name, settings }, None)? else { return Ok(()) };
         table::made(&uuid.to_string(), &serde_json::json!({ "uuid": uuid }), json).map_err(Failure::unwritten)?;
-        if let Some(lacks) = lacks {
-            let _ = writeln!(io::stderr(), "it cannot deliver yet: {lacks}");
-        }
         warn(&warnings);
-        let (project, kind, name) = made;
-        // The channel is made, whether or not the others can be listed.
-        if let Ok(Reply::Channels(rows)) = reply(data, Request::ListChannels { project, show_settings: false }, None) {
-            warn(twins(&rows, uuid, kind, &name).as_slice());
+        // The channel is made, whether or not it and the others can be listed.
+        if let Ok(Reply::Channels(rows)) = reply(data, channels, None) {
+            // Only a server that runs knows its flags.
+            if let Some(row) = rows.iter().find(|row| row.uuid == uuid && row.status == CANNOT_DELIVER) {
+                let _ = writeln!(io::stderr(), "it cannot deliver yet: {}", table::clean(row.last_error.as_deref().unwrap_or_default()));
+            }
+            warn(twins(&rows, uuid, kind, &called).as_slice());
         }
         let ask = |what| Request::OfChannel { project: None, channel: uuid.to_string(), what };
         if let Some(chosen) = assign
@@ -276,8 +281,15 @@ impl Create {
         {
             let _ = writeln!(io::stderr(), "{}", assigned(count));
         }
-        if test && let Reply::Tested(row) = reply(data, ask(OfChannel::Test { up: false }), sending)? {
-            let _ = writeln!(io::stderr(), "{}", delivered(&row)?);
+        if test {
+            match reply(data, ask(OfChannel::Test { up: false }), sending)? {
+                Reply::Tested(row) => _ = writeln!(io::stderr(), "{}", delivered(&row)?),
+                Reply::TestedGroup(rows) => {
+                    let _ = writeln!(io::stderr(), "{}", delivered_to_members(&rows).join("\n"));
+                    reached(&rows)?;
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -309,13 +321,41 @@ pub(super) fn assigned(count: usize) -> String {
     format!("{count} {} changed", if count == 1 { "check" } else { "checks" })
 }
 
-/// What has come of a test, in words.
+/// The result of a test that somebody got, in words; else a failure.
 fn delivered(row: &TestRow) -> Result<String, Failure> {
-    if !row.delivered {
-        return Err(Failure::other(format!("not delivered: {}", row.error.as_deref().unwrap_or_default())));
+    let text = test_words(row);
+    if row.delivered { Ok(text) } else { Err(Failure::other(text)) }
+}
+
+/// The result of a test in words.
+fn test_words(row: &TestRow) -> String {
+    match (row.delivered, &row.error) {
+        (false, error) => format!("not delivered: {}", error.as_deref().unwrap_or_default()),
+        // By some of its recipients, which this says.
+        (true, Some(missed)) => missed.clone(),
+        (true, None) => {
+            let status = row.status.map(|status| format!(" ({status})")).unwrap_or_default();
+            format!("delivered in {} ms{status}", row.millis)
+        }
     }
-    let status = row.status.map(|status| format!(" ({status})")).unwrap_or_default();
-    Ok(format!("delivered in {} ms{status}", row.millis))
+}
+
+/// The results of the tests of a group: a line for each of its channels.
+fn delivered_to_members(rows: &[MemberTestRow]) -> Vec<String> {
+    rows.iter().map(|row| table::clean(&format!("{}: {}", row.name, test_words(&row.test)))).collect()
+}
+
+/// A failure if no channel of a group took its test.
+fn reached(rows: &[MemberTestRow]) -> Result<(), Failure> {
+    let is_reached = rows.iter().any(|row| row.test.delivered);
+    if is_reached { Ok(()) } else { Err(Failure::other("not delivered: no channel of the group took it")) }
+}
+
+/// Shows the results of the tests of a group.
+pub(super) fn tested_group(rows: &[MemberTestRow], json: bool) -> Result<(), Failure> {
+    let lines = if json { vec![serde_json::to_string(rows).map_err(Failure::other)?] } else { delivered_to_members(rows) };
+    table::lines(&lines).map_err(Failure::unwritten)?;
+    reached(rows)
 }
 
 /// Shows what has come of a test.
@@ -330,15 +370,21 @@ pub(super) fn tested(row: &TestRow, json: bool) -> Result<(), Failure> {
 /// The headings of the table.
 pub(super) const HEADINGS: [&str; 8] = ["UUID", "PROJECT", "KIND", "NAME", "STATUS", "WAITING", "LAST ERROR", "SETTINGS"];
 
+/// The status of a channel that lacks something.
+const CANNOT_DELIVER: &str = "cannot deliver";
+
 /// A row of it.
 pub(super) fn cells(row: &ChannelRow) -> [String; 8] {
     let settings = row.settings.iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join(" ");
     let error = row.last_error.clone().unwrap_or_default();
     let (status, error) = match (row.status.as_str(), &row.since) {
-        (status @ ("cannot deliver" | "test failed"), _) => (format!("{status}: {error}"), String::new()),
+        (status @ (CANNOT_DELIVER | "test failed"), _) => (format!("{status}: {error}"), String::new()),
         (status, Some(since)) => (format!("{status} since {since}"), error),
         (status, None) => (status.into(), error),
     };
+    let refused = |what: fn(&RefusedRow) -> &str| row.refused.iter().map(what).collect::<Vec<_>>().join(", ");
+    let status = if row.refused.is_empty() { status } else { format!("{status}; not taken for {}", refused(|row| &row.recipient)) };
+    let error = if error.is_empty() { refused(|row| &row.error) } else { error };
     let status = if row.unsubscribed.is_empty() { status } else { format!("{status}; unsubscribed: {}", row.unsubscribed.join(", ")) };
     let (project, kind, name) = (row.project.clone(), row.kind.clone(), row.name.clone());
     [row.uuid.to_string(), project, kind, name, status, row.waiting.to_string(), error, settings]

@@ -8,7 +8,7 @@ use super::check::NameSet;
 use super::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber, UniqueKey};
 use super::moment::Moment;
 use super::status::Status;
-pub use attempt::{Part, Recipient, RecipientResult};
+pub use attempt::{Part, Recipient, RecipientResult, RefusedRecipient};
 
 /// Whether the downtime that a check is in has been told to those who are to know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -366,12 +366,31 @@ pub struct ChannelHealth {
     pub proof: DeliveryProof,
     /// Recipients of a mail channel that have unsubscribed.
     pub unsubscribed: Vec<Box<str>>,
+    /// Recipients of a mail channel whose last mail was refused for good, while others took it.
+    pub refused: Vec<RefusedRecipient>,
 }
 
 impl ChannelHealth {
     /// True if the channel is neither disabled nor failing.
     pub fn is_well(&self) -> bool {
         self.disabled.is_none() && self.failing.is_none()
+    }
+
+    /// Takes over the results of a mail to several recipients.
+    pub fn note_recipients(&mut self, recipients: &[Recipient], now: Moment) {
+        for Recipient { address, result } in recipients {
+            let known = self.refused.iter().position(|refused| refused.address == *address);
+            match (result, known) {
+                (RecipientResult::Taken, Some(known)) => _ = self.refused.remove(known),
+                (RecipientResult::Refused(reason), Some(known)) => {
+                    self.refused.iter_mut().skip(known).take(1).for_each(|refused| refused.reason = reason.clone());
+                }
+                (RecipientResult::Refused(reason), None) => {
+                    self.refused.push(RefusedRecipient { address: address.clone(), since: now, reason: reason.clone() });
+                }
+                (RecipientResult::Taken | RecipientResult::Doubtful | RecipientResult::Open, _) => {}
+            }
+        }
     }
 }
 

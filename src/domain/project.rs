@@ -317,8 +317,9 @@ impl Channel {
 
     /// Whether it is the same but for when and why something is wrong with it.
     pub fn looks_like(&self, other: &Self) -> bool {
-        let health =
-            |of: &ChannelHealth| (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len());
+        let health = |of: &ChannelHealth| {
+            (of.disabled.is_some(), of.failing.is_some(), std::mem::discriminant(&of.proof), of.unsubscribed.len(), of.refused.len())
+        };
         health(&self.health) == health(&other.health) && Self { health: other.health.clone(), ..self.clone() } == *other
     }
 

@@ -180,7 +180,7 @@ impl WorkingState {
             Command::BeginDeliveries(numbers, last) => Ok(self.begin_deliveries(numbers, last, now)),
             Command::ReportDeliveries(reports) => Ok(self.report_deliveries(reports, now)),
             Command::RetryDelivery { delivery, at } => self.retry_delivery(&delivery, at, now),
-            Command::LogTest { channel, failed, status } => self.log_test(channel, failed.as_deref(), status, now),
+            Command::LogTest(report) => self.log_test(report, now),
             Command::User(command) => self.user_command(*command, now),
             Command::Declare(asked) => self.declare(&asked, now),
             Command::Stage(command) => self.stage(*command, now),

@@ -163,14 +163,7 @@ pub enum Command {
         at: Moment,
     },
     /// A message that was asked for as a test was sent to a channel.
-    LogTest {
-        /// To which.
-        channel: ChannelId,
-        /// Why it was not taken; `None`: it was.
-        failed: Option<Box<str>>,
-        /// The status of the answer, or 0.
-        status: u16,
-    },
+    LogTest(Report),
     /// Change what there is of users.
     User(Box<UserCommand>),
     /// Make what files declare the real state. Answered with [`Outcome::Declared`].

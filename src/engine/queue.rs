@@ -250,7 +250,7 @@ fn weight(command: &Command) -> usize {
         | Command::Remind(_)
         | Command::DisableChannel { .. }
         | Command::Unsubscribe { .. }
-        | Command::LogTest { .. }
+        | Command::LogTest(_)
         | Command::Away(_)
         | Command::RetryDelivery { .. }
         | Command::ForgetAhead

@@ -62,8 +62,10 @@ pub struct Tried {
     pub took: Duration,
     /// The status of the answer, or 0.
     pub status: u16,
-    /// Why it was not taken; `None`: it was.
+    /// Why nobody took it; `None`: somebody did.
     pub failed: Option<String>,
+    /// How many of several recipients took it, and who did not and why; `None`: all did, or nobody.
+    pub missed: Option<String>,
 }
 
 /// What those who ask and those who send share.

@@ -1,22 +1,21 @@
 //! Channels: whom a project notifies, and how.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 mod status;
+mod test;
 
 use super::{ManageError, check, submit};
-use crate::domain::channel::{ChannelSettings, Class, GivenSettings, Maker};
+use crate::domain::channel::{ChannelSettings, GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, CheckId, ProjectId};
 use crate::domain::project::{Channel, ChannelName, Project};
 use crate::domain::words::count;
-use crate::engine::command::{Command, NewChannel, Outcome, Unavailable};
+use crate::engine::Handle;
+use crate::engine::command::{Command, NewChannel, Outcome};
 use crate::engine::state::State;
-use crate::engine::{Handle, Tried};
 pub use status::{ChannelStatus, unnotified};
+pub use test::{MemberTest, TEST_TIME, Tested, test};
 
-/// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
-pub const TEST_TIME: Duration = Duration::from_secs(75);
 /// What is logged of a channel that was disabled here.
 const DISABLED: &str = "it was disabled by the operator";
 /// Checks that are assigned in one command: pings go in between.
@@ -73,21 +72,6 @@ pub fn warnings_of_deletion(state: &State, channel: &Channel) -> Vec<String> {
         }
     };
     state.groups_of(channel).map(warning).collect()
-}
-
-/// Sends a test to a channel and waits for what comes of it, little more than a minute at most; `up`: what is sent when a check is up
-/// again. One that arrives enables the channel.
-///
-/// # Errors
-/// When it is a group, too many tests wait, the channel is gone, or the server stops.
-pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried, ManageError> {
-    if channel.settings.kind().class == Class::Group {
-        return Err(ManageError::Group);
-    }
-    let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
-    let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
-    // Whoever sends lets go of what cannot be sent any more.
-    tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
 }
 
 /// Lets a channel be told again, whatever sending to it has shown so far.

@@ -70,8 +70,10 @@ pub enum ManageError {
     },
     /// The state of the check or of its project does not allow it.
     Refused(Refusal),
-    /// The channel is a group, which sends nothing itself.
-    Group,
+    /// The channel is a group without channels.
+    EmptyGroup,
+    /// The test of a channel in a group had no result in time.
+    NoTestResult,
     /// No delivery has that number.
     NoDelivery(u64),
     /// This delivery was about no check: a test, or a reminder.
@@ -170,7 +172,8 @@ impl fmt::Display for ManageError {
             Self::Refused(Refusal::Outdated) => {
                 f.write_str("the check has changed its status since, and this channel is told only what is true now")
             }
-            Self::Group => f.write_str("a group sends nothing itself; test the channels in it, one by one"),
+            Self::EmptyGroup => f.write_str("the group has no channel; `channel set` gives it some"),
+            Self::NoTestResult => f.write_str("no result came in time; test it alone"),
             Self::NoDelivery(number) => write!(f, "there is no delivery {number}; `deliveries` shows those there are"),
             Self::NoCheckToTell(number) => {
                 write!(

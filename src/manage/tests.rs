@@ -23,7 +23,7 @@ impl Service {
         let clock = Clock::Manual(ManualClock::at(Moment::from_secs(1_790_000_000)));
         let config = engine::Config { clock, random: Random::seeded(1), ..engine::Config::new(Medium::memory(), 0) };
         let (handle, writer) = engine::open(config).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { handle, runtime, writer: Some(std::thread::spawn(|| writer.run())) }
     }
 

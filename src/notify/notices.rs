@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -14,7 +15,7 @@ use super::sending::{MessageSender, first_attempt};
 use crate::channel::Attempt;
 use crate::channel::alert::Facts;
 use crate::channel::answer::public_part;
-use crate::domain::alert::Event;
+use crate::domain::alert::{Event, RefusedRecipient};
 use crate::domain::ids::{ChannelId, ProjectId};
 use crate::domain::moment::{MICROS, Moment};
 use crate::domain::project::Channel;
@@ -39,6 +40,8 @@ const LONGEST_TRY: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Trouble {
     Failing(ChannelId),
+    /// Some recipients of a channel are refused since then.
+    Refused(ChannelId, Moment),
     Disabled(ChannelId),
     /// Alerts of a project are given up, since too much of it waits.
     Full(ProjectId),
@@ -53,8 +56,9 @@ pub(super) struct Notices {
     told: BTreeSet<Trouble>,
     looked: Option<Duration>,
     unwritable_since: Option<Duration>,
-    /// Since which uptime in microseconds each channel fails, and what the state says of when that began.
-    failing: BTreeMap<ChannelId, (Moment, i64)>,
+    /// Channels that fail or have recipients that are refused, with the moment at which the state says that this began: the uptime of that
+    /// moment in microseconds.
+    lasting: BTreeMap<(ChannelId, Moment), i64>,
     waiting: Vec<Waiting>,
     under_way: JoinSet<Tried>,
 }
@@ -119,7 +123,7 @@ impl Notices {
         }
         let is_first = self.looked.replace(now.uptime).is_none();
         self.unwritable_since = if sender.handle.is_writable() { None } else { self.unwritable_since.or(Some(now.uptime)) };
-        self.note_failing(sender, now);
+        self.note_lasting(sender, now);
         let troubles = self.troubles(sender, now);
         for (trouble, words) in &troubles {
             if self.told.insert(*trouble) && (!is_first || *trouble == Trouble::NoBackup) {
@@ -134,22 +138,33 @@ impl Notices {
             let words = match trouble {
                 Trouble::Unwritable => ("overdue takes pings again".into(), "What was sent meanwhile was refused.".into()),
                 Trouble::NoBackup => ("overdue makes backups again".into(), "The last one was made and read again.".into()),
-                Trouble::Failing(_) | Trouble::Disabled(_) | Trouble::Full(_) => continue,
+                Trouble::Failing(_) | Trouble::Refused(..) | Trouble::Disabled(_) | Trouble::Full(_) => continue,
             };
             self.note(sender, trouble, &words, true, now);
         }
     }
 
-    /// Notes which channels fail. The clock may be set while they do.
-    fn note_failing(&mut self, sender: &MessageSender, now: Now) {
-        let failing: BTreeMap<_, _> = sender.handle.with_state(|state| {
+    /// Notes which channels fail and which have recipients that are refused. The clock may be set while they do.
+    fn note_lasting(&mut self, sender: &MessageSender, now: Now) {
+        let lasting: BTreeSet<_> = sender.handle.with_state(|state| {
             let channels = state.projects().flat_map(|project_state| project_state.channels.values());
-            channels.filter_map(|channel| Some((channel.id, channel.health.failing.as_ref()?.0))).collect()
+            let began = |channel: &Arc<Channel>| {
+                let (id, health) = (channel.id, &channel.health);
+                let failing = health.failing.iter().map(|(since, _)| *since);
+                failing.chain(health.refused.iter().map(|refused| refused.since)).map(|since| (id, since)).collect::<Vec<_>>()
+            };
+            channels.flat_map(began).collect()
         });
-        self.failing.retain(|id, (since, _)| failing.get(id) == Some(since));
-        for (id, since) in failing {
-            self.failing.entry(id).or_insert_with(|| (since, now.uptime_of(since)));
+        self.lasting.retain(|began, _| lasting.contains(began));
+        for (id, since) in lasting {
+            self.lasting.entry((id, since)).or_insert_with(|| now.uptime_of(since));
         }
+    }
+
+    /// True if what began in a channel at that moment has lasted long enough to be told.
+    fn is_lasting(&self, id: ChannelId, since: Moment, now: Now) -> bool {
+        let began = self.lasting.get(&(id, since));
+        began.is_some_and(|began| now.uptime_of(now.wall).saturating_sub(*began) >= FAILING_SECS * MICROS)
     }
 
     /// All there is, with its title and what to do.
@@ -178,16 +193,32 @@ impl Notices {
                 {
                     let text = format!("{}{}.", USED_UP.get(..1).unwrap_or_default().to_uppercase(), USED_UP.get(1..).unwrap_or_default());
                     troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} sends no more today"), text));
-                } else if let Some((_, reason)) = &channel.health.failing
-                    && let Some((_, since)) = self.failing.get(&channel.id)
-                    && now.uptime_of(now.wall).saturating_sub(*since) >= FAILING_SECS * MICROS
+                } else if let Some((since, reason)) = &channel.health.failing
+                    && self.is_lasting(channel.id, *since, now)
                 {
                     let text = format!("Nothing has arrived there for an hour. The last reason: {}", public_part(reason));
                     troubles.insert(Trouble::Failing(channel.id), (format!("The channel {name} does not work"), text));
                 }
+                troubles.extend(self.refused(channel, name, now));
             }
             troubles
         })
+    }
+
+    /// The troubles of a channel with some of its recipients.
+    fn refused(&self, channel: &Channel, name: &str, now: Now) -> BTreeMap<Trouble, (String, String)> {
+        let mut troubles = BTreeMap::<_, (String, String)>::new();
+        for RefusedRecipient { address, since, reason } in &channel.health.refused {
+            if !self.is_lasting(channel.id, *since, now) {
+                continue;
+            }
+            let title = || (format!("The channel {name} does not reach all of its recipients"), String::new());
+            let (_, text) = troubles.entry(Trouble::Refused(channel.id, *since)).or_insert_with(title);
+            let reason = public_part(reason);
+            text.push_str(&format!("No mail has been taken for {address} for an hour. The last reason: {reason}. "));
+        }
+        troubles.values_mut().for_each(|(_, text)| text.truncate(text.trim_end().len()));
+        troubles
     }
 
     /// Has those told who want to know.
@@ -205,13 +236,16 @@ impl Notices {
     }
 }
 
-/// The channels that want to know of trouble: that of a channel concerns its project, and the channel itself would not hear it.
+/// The channels that want to know of trouble: that of a channel concerns its project, and a channel that does not work would not hear of
+/// itself.
 fn concerned(sender: &MessageSender, trouble: Trouble) -> Vec<(ProjectId, ChannelId)> {
     sender.handle.with_state(|state| {
         let concerns = |channel: &Channel| match trouble {
             Trouble::Failing(id) | Trouble::Disabled(id) => {
                 channel.id != id && state.channel(id).is_some_and(|broken| broken.project == channel.project)
             }
+            // It works for the others.
+            Trouble::Refused(id, _) => state.channel(id).is_some_and(|refusing| refusing.project == channel.project),
             Trouble::Full(project) => channel.project == project,
             Trouble::Unwritable | Trouble::NoBackup => true,
         };

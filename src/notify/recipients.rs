@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::plan::{Item, Job};
 use super::sending::{Exchange, MessageSender};
 use crate::channel::{Alert, Attempt, Judged, Verdict};
-use crate::domain::alert::{Delivery, OutboxRow, Recipient, RecipientResult};
+use crate::domain::alert::{Delivery, DeliveryOutcome, Event, OutboxRow, Recipient, RecipientResult};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::project::Channel;
 
@@ -67,7 +68,24 @@ struct Sent {
 }
 
 impl MessageSender {
-    /// Sends a mail to each recipient that has not unsubscribed and has not settled these rows before.
+    /// The recipients that were refused when the downtime was told whose end a message tells: they are not sent the end.
+    pub(super) fn without_alert(&self, job: &Job) -> Vec<Box<str>> {
+        let refused = &job.channel.health.refused;
+        let [Item { row, untold: None, .. }] = job.items.as_slice() else { return Vec::new() };
+        if refused.is_empty() || row.event != Event::Up {
+            return Vec::new();
+        }
+        let Some(down) = self.handle.flip(row.flip).ok().flatten().map(|logged| logged.previous) else { return Vec::new() };
+        let is_alert = |delivery: &Delivery| {
+            (delivery.channel, delivery.check, delivery.flip) == (row.channel, row.check, down)
+                && (delivery.event, delivery.outcome) == (Event::Down, DeliveryOutcome::Delivered)
+        };
+        let alert = self.handle.deliveries(row.number, 1, is_alert).unwrap_or_default().pop();
+        let missed = |alert: Delivery| refused.iter().filter(move |refused| refused.since <= alert.finished);
+        alert.into_iter().flat_map(missed).map(|refused| refused.address.clone()).collect()
+    }
+
+    /// Sends a mail to each recipient that has not unsubscribed, is not in `without`, and has not settled these rows before.
     pub(super) async fn mail_each(
         &self,
         channel: &Arc<Channel>,
@@ -75,9 +93,14 @@ impl MessageSender {
         alert: &Alert,
         attempt: &Attempt,
         rows: &[Arc<OutboxRow>],
+        without: &[Box<str>],
     ) -> Exchange {
         let is_silent = |recipient: &&str| channel.health.unsubscribed.iter().any(|other| **other == **recipient);
         let recipients: Vec<String> = settings.recipients().filter(|recipient| !is_silent(recipient)).map(String::from).collect();
+        let is_left = |recipient: &&String| !without.iter().any(|other| **other == ***recipient);
+        let left: Vec<String> = recipients.iter().filter(is_left).cloned().collect();
+        // If nobody else is left, they are better than nobody.
+        let recipients = if left.is_empty() { recipients } else { left };
         let [first, others @ ..] = recipients.as_slice() else {
             let error = "every recipient has unsubscribed; enable the channel to send to all of them again".into();
             return Exchange::of(Judged { verdict: Verdict::Closed, error, status: 0 });
@@ -184,7 +207,6 @@ fn told(sent: &[Sent], is_taken: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::alert::Event;
     use crate::domain::ids::{ChannelId, CheckId, DeliveryNumber, FlipNumber};
     use crate::domain::moment::Moment;
 

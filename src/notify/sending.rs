@@ -14,14 +14,14 @@ use super::{Config, Unsubscribe};
 use crate::channel::alert::{CheckFacts, Facts, News, Scene};
 use crate::channel::answer::{CommandEnd, MailStage, Response};
 use crate::channel::{self, Alert, Answer, Attempt, Judged, Step, words};
-use crate::domain::alert::{OutboxRow, Recipient};
+use crate::domain::alert::{OutboxRow, Recipient, RecipientResult};
 use crate::domain::channel::ChannelSettings;
 use crate::domain::check::Check;
 use crate::domain::ids::ChannelId;
 use crate::domain::moment::Moment;
 use crate::domain::project::Channel;
 use crate::domain::timezone::Timezone;
-use crate::engine::command::Command;
+use crate::engine::command::{Command, Report, SendOutcome};
 use crate::engine::{Handle, Trial, Tried};
 use crate::outbound::{
     CertificatePin, HttpAnswer, HttpRequest, MailError, MailReply, MailSent, MailStep, Outbound, OutgoingMail, ProcessEnd, Redirects,
@@ -73,6 +73,20 @@ impl Exchange {
         Self { judged, doubtful: false, is_unreachable: false, is_taken_by_some: false, recipients: None }
     }
 
+    /// The result of a test that came to this.
+    fn sent_test(&self) -> SendOutcome {
+        let error = &*self.judged.error;
+        if self.judged.verdict != channel::Verdict::Delivered && !self.is_taken_by_some {
+            return SendOutcome::Failed(if error.is_empty() { "it was not taken" } else { error }.into());
+        }
+        if error.is_empty() {
+            return SendOutcome::Delivered;
+        }
+        let recipients = self.recipients.as_deref().unwrap_or_default();
+        let taken = recipients.iter().filter(|recipient| recipient.result == RecipientResult::Taken).count();
+        SendOutcome::DeliveredInPart(format!("delivered to {taken} of {}; {error}", recipients.len()).into())
+    }
+
     fn later(error: String, doubtful: bool) -> Self {
         Self { doubtful, ..Self::of(Judged { verdict: channel::Verdict::Later { after: None }, error, status: 0 }) }
     }
@@ -118,7 +132,7 @@ impl MessageSender {
         };
         let rows: Vec<_> = job.items.iter().map(|item| Arc::clone(&item.row)).collect();
         let Exchange { judged: Judged { verdict, error, status }, doubtful, is_taken_by_some, recipients, .. } =
-            self.tell(&job.channel, &alert, &mut attempt, &rows).await;
+            self.tell(&job.channel, &alert, &mut attempt, &rows, &self.without_alert(job)).await;
         let outcome = match verdict {
             channel::Verdict::Delivered => JobOutcome::Delivered,
             channel::Verdict::Unsendable if status == 0 && error == NOTHING_TO_SAY => JobOutcome::Skipped,
@@ -148,18 +162,19 @@ impl MessageSender {
         let alert = self.words(&channel, Facts::Check(check, News::Test { at: now, up, channel: channel.name.as_str().to_owned() }), now);
         let id_of_test = format!("{}-test-{}", self.instance(), self.handle.random().url_safe::<8>());
         let mut attempt = first_attempt(id_of_test, now);
-        let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt, &[])).await;
-        let Exchange { judged, .. } = told.unwrap_or_else(|_| Exchange::later("it took too long".into(), true));
-        let failed = match judged.verdict {
-            // Not for all of its recipients, perhaps.
-            channel::Verdict::Delivered => Some(judged.error).filter(|error| !error.is_empty()),
-            _ => Some(judged.error).filter(|error| !error.is_empty()).or_else(|| Some("it was not taken".into())),
-        };
-        let log = Command::LogTest { channel: id, failed: failed.as_deref().map(Into::into), status: judged.status };
+        let told = timeout(TRIAL_TIME, self.tell(&channel, &alert, &mut attempt, &[], &[])).await;
+        let exchange = told.unwrap_or_else(|_| Exchange::later("it took too long".into(), true));
+        let (sent, status) = (exchange.sent_test(), exchange.judged.status);
         let took = self.handle.clock().uptime().saturating_sub(began);
+        let (failed, missed) = match &sent {
+            SendOutcome::Failed(reason) => (Some(reason.to_string()), None),
+            SendOutcome::DeliveredInPart(reason) => (None, Some(reason.to_string())),
+            _ => (None, None),
+        };
         // First the log, which enables the channel again. A test that is not logged was made all the same, and whoever asked may be gone.
-        let _ = self.handle.call(log).await;
-        let _ = reply.send(Tried { took, status: judged.status, failed });
+        let log = Report { recipients: exchange.recipients, ..Report::of_test(id, sent, status) };
+        let _ = self.handle.call(Command::LogTest(log)).await;
+        let _ = reply.send(Tried { took, status, failed, missed });
     }
 
     /// What is told, in words.
@@ -171,7 +186,7 @@ impl MessageSender {
     /// Sends a notice to a channel: whether it was taken, or else whether it may have arrived all the same.
     pub(super) async fn notice(&self, channel: &Arc<Channel>, facts: Facts, mut attempt: Attempt) -> Result<(), bool> {
         let alert = self.words(channel, facts, attempt.at);
-        let Exchange { judged, doubtful, .. } = self.tell(channel, &alert, &mut attempt, &[]).await;
+        let Exchange { judged, doubtful, .. } = self.tell(channel, &alert, &mut attempt, &[], &[]).await;
         if judged.verdict == channel::Verdict::Delivered { Ok(()) } else { Err(doubtful) }
     }
 
@@ -195,7 +210,15 @@ impl MessageSender {
     }
 
     /// Sends a message that tells these rows: to a mail channel as one mail for each recipient.
-    async fn tell(&self, channel: &Arc<Channel>, alert: &Alert, attempt: &mut Attempt, rows: &[Arc<OutboxRow>]) -> Exchange {
+    /// `without`: recipients that are left out.
+    async fn tell(
+        &self,
+        channel: &Arc<Channel>,
+        alert: &Alert,
+        attempt: &mut Attempt,
+        rows: &[Arc<OutboxRow>],
+        without: &[Box<str>],
+    ) -> Exchange {
         let settings = match with_secrets(&channel.settings).await {
             Ok(settings) => settings,
             Err(error) => return Exchange::later(error, false),
@@ -204,7 +227,7 @@ impl MessageSender {
             return Exchange::of(Judged { verdict: channel::Verdict::Closed, error: lacks, status: 0 });
         }
         if settings.recipients().next().is_some() {
-            return self.mail_each(channel, &settings, alert, attempt, rows).await;
+            return self.mail_each(channel, &settings, alert, attempt, rows, without).await;
         }
         self.tell_one(channel, settings, alert, attempt).await
     }

@@ -10,7 +10,7 @@ type Step = fn(&WriteTransaction) -> Result<(), StoreError>;
 
 /// The step to each version: the first makes version 1 out of an empty file. Steps are only ever added at the end. A file of each
 /// release lies under `tests/layouts` and is opened in every run of the tests.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     first_tables,
     second_rows,
     outbox_tables,
@@ -25,6 +25,7 @@ const STEPS: [Step; 14] = [
     rows_of_replacements,
     rows_with_delivery_proofs,
     rows_with_names_told,
+    rows_with_refused_recipients,
 ];
 
 /// The version that this release writes.
@@ -132,5 +133,10 @@ fn rows_with_delivery_proofs(transaction: &WriteTransaction) -> Result<(), Store
 /// Version 14: rows of checks that are written from here on hold the names under which a downtime was told, and have version 7; those of flips
 /// say since when a signal was awaited, and have version 3; those of the outbox and of deliveries have version 2.
 fn rows_with_names_told(_: &WriteTransaction) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Version 15: rows of channels that are written from here on say which recipients are refused, and have version 4.
+fn rows_with_refused_recipients(_: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::record::{self, Record};
 use super::{Batch, Snapshot, StoreError};
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryProof};
+use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::ids::{ChannelId, KeyId, ProjectId};
 use crate::domain::moment::Moment;
@@ -99,6 +99,9 @@ struct ChannelRow<'a> {
     test_failed: Option<&'a str>,
     #[serde(default)]
     unsubscribed: Vec<&'a str>,
+    /// Version 4 from here on. Address, since when, and why.
+    #[serde(default)]
+    refused: Vec<(&'a str, i64, &'a str)>,
 }
 
 fn yes() -> bool {
@@ -107,7 +110,7 @@ fn yes() -> bool {
 
 impl<'a> Record<'a> for ChannelRow<'a> {
     const TABLE: &'static str = "channels";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 
 /// Makes the tables, so that readers find them.
@@ -204,6 +207,7 @@ fn channel_row(channel: &Channel) -> ChannelRow<'_> {
             DeliveryProof::None | DeliveryProof::Arrived => None,
         },
         unsubscribed: health.unsubscribed.iter().map(|recipient| &**recipient).collect(),
+        refused: health.refused.iter().map(|refused| (&*refused.address, refused.since.micros(), &*refused.reason)).collect(),
     }
 }
 
@@ -239,6 +243,10 @@ fn trouble(trouble: Option<&(Moment, Box<str>)>) -> Option<(i64, &str)> {
 
 fn trouble_of((since, reason): (i64, &str)) -> (Moment, Box<str>) {
     (Moment::from_micros(since), reason.into())
+}
+
+fn refused_of((address, since, reason): (&str, i64, &str)) -> RefusedRecipient {
+    RefusedRecipient { address: address.into(), since: Moment::from_micros(since), reason: reason.into() }
 }
 
 /// The project in a row.
@@ -299,6 +307,7 @@ pub(super) fn read_channel(id: u64, bytes: &[u8]) -> Result<Channel, StoreError>
                 None => DeliveryProof::None,
             },
             unsubscribed: row.unsubscribed.into_iter().map(Into::into).collect(),
+            refused: row.refused.into_iter().map(refused_of).collect(),
         },
     })
 }

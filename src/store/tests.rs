@@ -12,7 +12,7 @@ mod versions;
 
 use super::*;
 use crate::domain::adopted::{HashedKey, KeyDigest, OldBadge};
-use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, Held, Telling};
+use crate::domain::alert::{Away, ChannelHealth, DeliveryProof, Held, RefusedRecipient, Telling};
 use crate::domain::channel::{ChannelKind, ChannelSettings};
 use crate::domain::check::{Check, CheckState, NameSet, Run, Settings};
 use crate::domain::flip::{Cause, Flip, LoggedFlip};
@@ -76,6 +76,7 @@ fn channel() -> Channel {
         failing: Some((Moment::from_secs(60), "busy".into())),
         proof: DeliveryProof::TestFailed("no".into()),
         unsubscribed: vec!["ann@b".into()],
+        refused: vec![RefusedRecipient { address: "eve@b".into(), since: Moment::from_secs(65), reason: "550".into() }],
     };
     Channel { id: ChannelId(5), uuid: uuid(5), project: ProjectId(1), name, settings, operator: false, health }
 }
@@ -347,7 +348,7 @@ fn a_newer_schema_is_refused_with_what_to_do() {
     };
     drop(Store::open(&medium).unwrap());
     set_schema(migrations::SCHEMA + 1);
-    let sentence = "the database has schema version 15, this release knows up to 14: install the release that wrote it, or a newer one";
+    let sentence = "the database has schema version 16, this release knows up to 15: install the release that wrote it, or a newer one";
     assert_eq!(Store::open(&medium).err().unwrap().to_string(), sentence);
     set_schema(migrations::SCHEMA);
     assert!(Store::open(&medium).is_ok());

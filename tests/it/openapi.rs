@@ -6,7 +6,7 @@ use std::time::Duration;
 use overdue::domain::channel::{ChannelKind, ChannelSettings};
 use overdue::domain::project::ChannelName;
 use overdue::engine::Tried;
-use overdue::engine::command::Command;
+use overdue::engine::command::{Command, Report, SendOutcome};
 use overdue::http::ApiRate;
 use overdue::manage::channel;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn matches_type(types: &Value, value: &Value) -> bool {
 
 /// Whoever asks for a test is told this.
 fn tried() -> Tried {
-    Tried { took: Duration::from_millis(212), status: 200, failed: None }
+    Tried { took: Duration::from_millis(212), status: 200, failed: None, missed: None }
 }
 
 /// A server with one check of every kind and in many states, and the names by which they are called.
@@ -146,8 +146,8 @@ async fn furnished() -> (Server, BTreeMap<&'static str, String>) {
     let settings = ChannelSettings::read(ChannelKind::named("sms").unwrap(), [("to", "+37120000000")]).unwrap();
     let channel = channel::create(&server.handle, server.main.id, ChannelName::parse("").unwrap(), settings).await.unwrap();
     server.answer_tests(tried());
-    for failed in [None, Some("no answer".into())] {
-        server.handle.call(Command::LogTest { channel: channel.id, failed, status: 0 }).await.unwrap().unwrap();
+    for sent in [SendOutcome::Delivered, SendOutcome::Failed("no answer".into())] {
+        server.handle.call(Command::LogTest(Report::of_test(channel.id, sent, 0))).await.unwrap().unwrap();
     }
     let window = server.send("POST", "/api/overdue/v1/windows", &[("X-Api-Key", &server.main.rw)], br#"{"minutes": 5}"#).await.json();
     let shown = server.send("GET", "/api/v3/checks/", &[("X-Api-Key", &server.main.ro)], b"").await.json();

@@ -386,7 +386,10 @@ fn a_check_says_when_it_is_told_that_it_is_down() {
 fn windows_are_made_listed_and_deleted() {
     let (_directory, data) = workplace();
     let server = Server::start(&data);
-    let muted = admin(&data, &["mute", "10m", "--project", "default", "--tag", "db"]);
+    let muted = tried(&data, &["mute", "10m", "--project", "default", "--tag", "db"]);
+    let warned = "overdue: no check has the tag \"db\", so the window is about none yet\n";
+    assert_eq!((muted.status, muted.err.as_str()), (0, warned));
+    let muted = muted.out;
     let weekly = ["--project", "default", "--at", "Sun 03:00", "--for", "2h", "--tz", "Europe/Riga"];
     admin(&data, &[&["window", "create"], &weekly[..], &["updates"]].concat());
     let listed = json(&data, &["window", "list", "--json"]);
@@ -444,6 +447,8 @@ fn a_channel_that_cannot_deliver_says_what_is_missing() {
     assert!(admin(&data, &["channel", "list"]).contains(&format!("  cannot deliver: {mail}")));
     let alerting = admin(&data, &["check", "alerting", "backup"]);
     assert!(alerting.contains("telling   nobody is notified: its channels cannot deliver\n"), "{alerting}");
+    let made = tried(&data, &["channel", "create", "--project", "a", "--kind", "email", "--name", "late", "--set", "to=ops@example.org"]);
+    assert_eq!((made.status, made.err), (0, format!("it cannot deliver yet: {mail}\n")));
     // A group that loses all its channels is warned of, and the next alert is logged as one that reached nobody.
     let warned = tried(&data, &["channel", "delete", "mail"]);
     assert_eq!(warned.err, "overdue: the group \"both\" loses it and has 1 channel left\n");

@@ -177,7 +177,7 @@ fn the_kinds_of_channel_are_shown_without_a_database() {
     // Of one kind: all that it can be set to, where to get it, and a command to begin with.
     let ntfy = shown(&["kinds", "ntfy"]);
     assert!(lines(&ntfy).contains(
-        &"ntfy quiet=HH:MM-HH:MM optional hours in which nothing is sent; at their end one message says what is true then".into()
+        &"ntfy quiet=HH:MM-HH:MM optional hours in which nothing is sent; at their end one message for each check says what is true then, or one for all of more than group-after".into()
     ));
     assert!(ntfy.contains("Create access token") && ntfy.contains("add -file to its key"), "{ntfy}");
     let made = "overdue channel create --project default --kind ntfy --name ntfy --set topic=backups-x7Qm2";

@@ -23,6 +23,7 @@ mod damage;
 mod declare;
 mod first_start;
 mod flags;
+mod groups;
 #[cfg(feature = "sqlite")]
 mod import;
 mod kill;

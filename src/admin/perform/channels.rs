@@ -4,13 +4,13 @@ use uuid::Uuid;
 
 use super::written;
 use crate::admin::request::Reply;
-use crate::admin::request::channel::{ChannelRow, Chosen, DeliveryRow, Named, OfChannel, TestRow};
+use crate::admin::request::channel::{ChannelRow, Chosen, DeliveryRow, MemberTestRow, Named, OfChannel, RefusedRow, TestRow};
 use crate::channel::words;
-use crate::domain::alert::{Delivery, DeliveryOutcome};
+use crate::domain::alert::{Delivery, DeliveryOutcome, RefusedRecipient};
 use crate::domain::ids::ProjectId;
 use crate::domain::project::Channel;
 use crate::engine::{Handle, Tried};
-use crate::manage::channel::ChannelStatus;
+use crate::manage::channel::{ChannelStatus, MemberTest, Tested};
 use crate::manage::delivery::{WaitingMessage, Wanted};
 use crate::manage::{self, ManageError};
 
@@ -37,6 +37,7 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
                 waiting: state.outbox.waiting_for(channel.id),
                 last_error: last_error.map(Into::into),
                 unsubscribed: channel.health.unsubscribed.iter().map(|recipient| String::from(&**recipient)).collect(),
+                refused: channel.health.refused.iter().map(refused_row).collect(),
                 settings: show_settings
                     .then(|| state.shown_settings(&channel).masked().map(|(key, value)| (key.into(), value.into_owned())).collect()),
             }
@@ -45,11 +46,15 @@ pub(super) fn list(handle: &Handle, project: Option<ProjectId>, show_settings: b
     })
 }
 
+fn refused_row(refused: &RefusedRecipient) -> RefusedRow {
+    RefusedRow { recipient: String::from(&*refused.address), since: written(refused.since), error: String::from(&*refused.reason) }
+}
+
 /// What is asked about one channel.
 pub(super) async fn answer(handle: &Handle, channel: &Channel, what: OfChannel) -> Result<Reply, ManageError> {
-    use manage::channel::{assign, disable, enable, test};
+    use manage::channel::{assign, disable, enable};
     let (chosen, assigned) = match what {
-        OfChannel::Test { up } => return test(handle, channel, up).await.map(tested),
+        OfChannel::Test { up } => return test(handle, channel, up).await,
         OfChannel::Enable => return enable(handle, channel.id).await.map(|()| Reply::Done),
         OfChannel::Disable => return disable(handle, channel.id).await.map(|()| Reply::Done),
         OfChannel::Assign(chosen) => (chosen, true),
@@ -63,10 +68,23 @@ pub(super) async fn answer(handle: &Handle, channel: &Channel, what: OfChannel) 
     assign(handle, channel, chosen, assigned).await.map(Reply::Assigned)
 }
 
-fn tested(tried: Tried) -> Reply {
-    let Tried { took, status, failed } = tried;
+/// Tests a channel, or the channels of a group.
+async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Reply, ManageError> {
+    let member = |MemberTest { channel, tried }: MemberTest| {
+        let test =
+            tried.map_or_else(|error| TestRow { delivered: false, millis: 0, status: None, error: Some(error.to_string()) }, test_row);
+        MemberTestRow { uuid: channel.uuid, name: name_of(&channel), test }
+    };
+    Ok(match manage::channel::test(handle, channel, up).await? {
+        Tested::Channel(tried) => Reply::Tested(test_row(tried)),
+        Tested::Group(tests) => Reply::TestedGroup(tests.into_iter().map(member).collect()),
+    })
+}
+
+fn test_row(tried: Tried) -> TestRow {
+    let Tried { took, status, failed, missed } = tried;
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    Reply::Tested(TestRow { delivered: failed.is_none(), millis, status: answered(status), error: failed })
+    TestRow { delivered: failed.is_none(), millis, status: answered(status), error: failed.or(missed) }
 }
 
 /// The newest deliveries that are wanted.

@@ -58,22 +58,48 @@ pub struct ChannelRow {
     /// Recipients that have unsubscribed, who get nothing until the channel is enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsubscribed: Vec<String>,
+    /// Recipients whose last mail was refused for good, while others took it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedRow>,
     /// What it was set to, secrets masked, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,
 }
 
+/// A recipient of a channel that is refused.
+#[derive(Serialize, Deserialize)]
+pub struct RefusedRow {
+    /// The address.
+    pub recipient: String,
+    /// The time of the first refusal, RFC 3339.
+    pub since: String,
+    /// The reason for the last one.
+    pub error: String,
+}
+
 /// What has come of a test.
 #[derive(Serialize, Deserialize)]
 pub struct TestRow {
-    /// Whether the channel took it.
+    /// Whether the channel took it, for at least one of several recipients.
     pub delivered: bool,
     /// How long it took.
     pub millis: u64,
     /// The status of the answer, if it had one.
     pub status: Option<u16>,
-    /// Why it was not taken.
+    /// Why it was not taken, by the channel or by some of its recipients.
     pub error: Option<String>,
+}
+
+/// The result of the test of a channel in a group.
+#[derive(Serialize, Deserialize)]
+pub struct MemberTestRow {
+    /// The UUID of the channel.
+    pub uuid: Uuid,
+    /// Its name, or its kind if it has none.
+    pub name: String,
+    /// The result.
+    #[serde(flatten)]
+    pub test: TestRow,
 }
 
 /// A delivery in a list.

@@ -1,6 +1,7 @@
 //! What a row of the outbox keeps of earlier attempts to send it.
 
 use crate::domain::ids::DeliveryNumber;
+use crate::domain::moment::Moment;
 
 /// A row that began as a part of a message whose rows begin one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,4 +49,15 @@ impl RecipientResult {
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Taken | Self::Refused(_))
     }
+}
+
+/// A recipient of a channel that is refused for good.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusedRecipient {
+    /// The address.
+    pub address: Box<str>,
+    /// The time of the first refusal after the last mail that was taken.
+    pub since: Moment,
+    /// The reason for the last refusal, of at most [`Delivery::LONGEST_REASON`](super::Delivery::LONGEST_REASON) bytes.
+    pub reason: Box<str>,
 }

@@ -18,7 +18,11 @@ pub(super) const SINGLE: &[Field] = &[Field::optional("send", Form::Choice(&["do
 pub(super) const PEOPLE: &[Field] = &[
     Field::optional("repeat", Form::Duration(300, 30 * 86_400), "how often to say that checks are still down; never if left out"),
     Field::optional("repeat-most", Form::Number(1, 1_000), "how often that is said of one downtime; no limit if left out"),
-    Field::optional("quiet", Form::Hours, "hours in which nothing is sent; at their end one message says what is true then"),
+    Field::optional(
+        "quiet",
+        Form::Hours,
+        "hours in which nothing is sent; at their end one message for each check says what is true then, or one for all of more than group-after",
+    ),
     Field::optional("quiet-days", Form::Days, "days on which those hours begin; every day if left out"),
     Field::optional("tz", Form::Zone, "time zone of those hours and of the times in messages; the server's if left out"),
     Field::optional("group-after", Form::NumberOrOff(1, 1_000), "from more checks than this on, one message tells of all; 5 if left out"),

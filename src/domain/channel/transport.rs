@@ -1,6 +1,6 @@
 //! What a server needs to deliver by a kind of channel, beside the settings of the channel.
 
-use super::ChannelSettings;
+use super::{ChannelKind, ChannelSettings};
 
 /// The transports that a server was started with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,16 +11,22 @@ pub struct Transports {
     pub commands: bool,
 }
 
+impl ChannelKind {
+    /// The reason why a server with these transports delivers nothing by this kind; `None`: it has what the kind needs.
+    pub fn obstacle(&self, transports: Transports) -> Option<&'static str> {
+        match self.name {
+            "email" if !transports.mail => Some("no mail server is set (--mail-server)"),
+            "shell" if !transports.commands => Some("--allow-shell is not given"),
+            _ => None,
+        }
+    }
+}
+
 impl ChannelSettings {
     /// The reason why nothing can be delivered with these settings, whatever the receiver answers; `None` if nothing is known that
     /// prevents it. `transports`: those of the server, if they are known.
     pub fn obstacle(&self, transports: Option<Transports>) -> Option<String> {
-        let is_without = |has: fn(Transports) -> bool| transports.is_some_and(|transports| !has(transports));
-        let obstacle = match self.kind().name {
-            "email" if is_without(|transports| transports.mail) => "no mail server is set (--mail-server)",
-            "shell" if is_without(|transports| transports.commands) => "--allow-shell is not given",
-            _ => return self.lacks().or_else(|| (self.kind().rule)(self).err().map(str::to_owned)),
-        };
-        Some(obstacle.to_owned())
+        let of_kind = transports.and_then(|transports| self.kind().obstacle(transports));
+        of_kind.map(str::to_owned).or_else(|| self.lacks()).or_else(|| (self.kind().rule)(self).err().map(str::to_owned))
     }
 }

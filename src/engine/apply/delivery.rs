@@ -73,35 +73,32 @@ impl WorkingState {
             // It shows nothing about settings that the channel was given meanwhile.
             let is_current = sent_to.is_none_or(|sent_to| self.state.channel(channel).is_some_and(|now| now.settings == sent_to.settings));
             let sent = if is_current { sent } else { sent.under_old_settings() };
+            if is_current && let Some(recipients) = &recipients {
+                self.note_health(channel, |health| health.note_recipients(recipients, now));
+            }
             let rows: Vec<_> = rows.iter().filter_map(|number| self.state.outbox.get(*number)).cloned().collect();
-            let (outcome, reason) = match &sent {
-                SendOutcome::Delivered => (DeliveryOutcome::Delivered, ""),
-                SendOutcome::DeliveredInPart(reason) => (DeliveryOutcome::Delivered, &**reason),
-                SendOutcome::Superseded(reason) => (DeliveryOutcome::Superseded, &**reason),
-                SendOutcome::Skipped(reason) => (DeliveryOutcome::Skipped, &**reason),
-                SendOutcome::Failed(reason) | SendOutcome::Closed(reason) => (DeliveryOutcome::Failed, &**reason),
-                SendOutcome::Later { reason, doubtful } => {
-                    for row in rows {
-                        if self.lacks_check(&row) {
-                            self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
-                            continue;
-                        }
-                        let mut row = OutboxRow::clone(&row);
-                        (row.begun, row.doubtful) = (None, row.doubtful || *doubtful);
-                        row.recipients = recipients.clone().unwrap_or(row.recipients);
-                        self.change(Change::Queued(Arc::new(row)));
-                    }
-                    if reason.is_empty() || !is_current {
-                        // It says nothing about the channel.
+            if let SendOutcome::Later { reason, doubtful } = &sent {
+                for row in rows {
+                    if self.lacks_check(&row) {
+                        self.finish(&row, DeliveryOutcome::Skipped, CHECK_GONE, now);
                         continue;
                     }
-                    self.note_health(channel, |health| {
-                        let since = health.failing.as_ref().map_or(now, |(since, _)| *since);
-                        health.failing = Some((since, Delivery::reason(reason)));
-                    });
+                    let mut row = OutboxRow::clone(&row);
+                    (row.begun, row.doubtful) = (None, row.doubtful || *doubtful);
+                    row.recipients = recipients.clone().unwrap_or(row.recipients);
+                    self.change(Change::Queued(Arc::new(row)));
+                }
+                if reason.is_empty() || !is_current {
+                    // It says nothing about the channel.
                     continue;
                 }
-            };
+                self.note_health(channel, |health| {
+                    let since = health.failing.as_ref().map_or(now, |(since, _)| *since);
+                    health.failing = Some((since, Delivery::reason(reason)));
+                });
+                continue;
+            }
+            let (outcome, reason) = outcome_of(&sent);
             for row in &rows {
                 let mut delivery = delivery(row, outcome, reason, now);
                 (delivery.status, delivery.told_with) = (status, told_with.filter(|first| *first != row.number));
@@ -167,13 +164,14 @@ impl WorkingState {
         Ok(Outcome::Queued(number))
     }
 
-    /// Logs a message that was asked for as a test. One that arrived shows that the channel works.
-    pub(super) fn log_test(&mut self, channel: ChannelId, failed: Option<&str>, status: u16, now: Moment) -> Applied {
+    /// Logs a message that was asked for as a test. One that arrived, if only at some of the recipients, shows that the channel works.
+    pub(super) fn log_test(&mut self, report: Report, now: Moment) -> Applied {
+        let Report { channel, sent, status, recipients, .. } = report;
         self.state.channel(channel).ok_or(Refusal::NotFound)?;
         let number = self.next_delivery();
         let (check, flip) = (CheckId(0), FlipNumber(0));
-        let outcome = if failed.is_some() { DeliveryOutcome::Failed } else { DeliveryOutcome::Delivered };
-        let (event, attempts, reason, told_with) = (Event::Test, 1, failed.unwrap_or_default(), None);
+        let (outcome, reason) = outcome_of(&sent);
+        let (event, attempts, told_with) = (Event::Test, 1, None);
         let delivery = Delivery {
             number,
             channel,
@@ -190,9 +188,13 @@ impl WorkingState {
             doubtful: false,
         };
         self.effects.deliveries.push(delivery);
-        self.note_health(channel, |health| match failed {
-            None => (health.disabled, health.failing, health.proof) = (None, None, DeliveryProof::Arrived),
-            Some(reason) => health.proof = DeliveryProof::TestFailed(Delivery::reason(reason)),
+        self.note_health(channel, |health| {
+            if outcome == DeliveryOutcome::Delivered {
+                (health.disabled, health.failing, health.proof) = (None, None, DeliveryProof::Arrived);
+            } else {
+                health.proof = DeliveryProof::TestFailed(Delivery::reason(reason));
+            }
+            health.note_recipients(recipients.as_deref().unwrap_or_default(), now);
         });
         Ok(Outcome::Done)
     }
@@ -203,6 +205,7 @@ impl WorkingState {
         self.note_health(id, |health| {
             (health.disabled, health.failing) = (None, None);
             health.unsubscribed.clear();
+            health.refused.clear();
         });
         let channel = self.state.channel(id).ok_or(Refusal::NotFound)?;
         Ok(Outcome::Channel(Box::new(Channel::clone(channel))))
@@ -223,7 +226,10 @@ impl WorkingState {
             return Err(Refusal::NotFound);
         }
         if !channel.health.unsubscribed.contains(&recipient) {
-            self.note_health(id, |health| health.unsubscribed.push(recipient));
+            self.note_health(id, |health| {
+                health.refused.retain(|refused| refused.address != recipient);
+                health.unsubscribed.push(recipient);
+            });
         }
         let channel = Arc::clone(self.state.channel(id).ok_or(Refusal::NotFound)?);
         let is_left = channel.settings.recipients().any(|other| !channel.health.unsubscribed.iter().any(|gone| **gone == *other));
@@ -246,6 +252,17 @@ impl WorkingState {
             self.note_unsent(&row, DeliveryOutcome::Skipped);
             self.finish(&row, DeliveryOutcome::Skipped, reason, now);
         }
+    }
+}
+
+/// The outcome and the reason that are logged.
+fn outcome_of(sent: &SendOutcome) -> (DeliveryOutcome, &str) {
+    match sent {
+        SendOutcome::Delivered => (DeliveryOutcome::Delivered, ""),
+        SendOutcome::DeliveredInPart(reason) => (DeliveryOutcome::Delivered, reason),
+        SendOutcome::Superseded(reason) => (DeliveryOutcome::Superseded, reason),
+        SendOutcome::Skipped(reason) => (DeliveryOutcome::Skipped, reason),
+        SendOutcome::Failed(reason) | SendOutcome::Closed(reason) | SendOutcome::Later { reason, .. } => (DeliveryOutcome::Failed, reason),
     }
 }
 

@@ -21,8 +21,15 @@ pub struct Report {
     pub sent: SendOutcome,
     /// The status of the answer, or 0.
     pub status: u16,
-    /// Of a message to several recipients that is sent again: the result for each of them, as far as it is known; `None`: what is known stays.
+    /// Of a message to several recipients: the result for each of them, as far as it is known; `None`: what is known stays.
     pub recipients: Option<Arc<[Recipient]>>,
+}
+
+impl Report {
+    /// The result of a test, which tells no row of the outbox.
+    pub fn of_test(channel: ChannelId, sent: SendOutcome, status: u16) -> Self {
+        Self { channel, sent_to: None, rows: Vec::new(), told_with: None, sent, status, recipients: None }
+    }
 }
 
 /// What has come of sending something. Reasons are sentences without secrets.

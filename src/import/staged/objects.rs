@@ -323,6 +323,8 @@ impl StagedRow {
                         None => DeliveryProof::None,
                     },
                     unsubscribed: unsubscribed.into_iter().map(Into::into).collect(),
+                    // The next mail shows it.
+                    refused: Vec::new(),
                 };
                 let (name, settings, managed) = (ChannelName::parse(&name)?, settings(kind, pairs, &lacks)?, source(managed)?);
                 let channel = Box::new(ImportedChannel { uuid, name, settings, operator, health, managed });

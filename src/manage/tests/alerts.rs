@@ -1,5 +1,7 @@
 //! Channels that are told, and what has become of that.
 
+use std::time::Duration;
+
 use super::*;
 use crate::domain::alert::{Delivery, DeliveryOutcome, Event, Telling};
 use crate::domain::check::Check;
@@ -7,8 +9,9 @@ use crate::domain::edit::{ChannelChoice, Edit};
 use crate::domain::ids::{ChannelId, DeliveryNumber};
 use crate::domain::ping::{Kind, Origin};
 use crate::domain::text::{Failures, Name};
+use crate::engine::Tried;
 use crate::engine::command::{PingRequest, Report, SendOutcome, Signal, Target};
-use crate::manage::channel::Chosen;
+use crate::manage::channel::{Chosen, Tested};
 use crate::manage::delivery::Wanted;
 
 fn check(service: &Service, project: &Project, name: &str, tags: &str) -> Box<Check> {
@@ -238,11 +241,36 @@ fn a_test_of_a_channel_that_goes_is_told() {
         "the server has too much to do; nothing was changed, try again"
     );
     drop(busy);
-    channel_of(&service, &project, "email", &[("to", "a@example.org")]);
-    let id = channel_of(&service, &project, "group", &[("channels", "email")]);
+    while service.handle.next_trial().is_some() {}
+    let members = [("email", ("to", "a@example.org")), ("ntfy", ("topic", "a"))];
+    let members = members.map(|(kind, setting)| channel_of(&service, &project, kind, &[setting]));
+    let id = channel_of(&service, &project, "group", &[("channels", "email,ntfy")]);
+    let group = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
+    let tested = service.run(async {
+        let testing = channel::test(&service.handle, &group, true);
+        let sender = async {
+            for failed in [None, Some("busy".to_owned())] {
+                let trial = loop {
+                    match service.handle.next_trial() {
+                        Some(trial) => break trial,
+                        None => service.handle.something_to_send().await,
+                    }
+                };
+                assert!(trial.up);
+                trial.reply.send(Tried { took: Duration::ZERO, status: 0, failed, missed: None }).unwrap();
+            }
+        };
+        tokio::join!(testing, sender).0
+    });
+    let Ok(Tested::Group(tests)) = tested else { panic!("a group was tested as a channel") };
+    let shown = tests.into_iter().map(|test| (test.channel.settings.kind().name, test.tried.unwrap().failed)).collect::<Vec<_>>();
+    assert_eq!(shown, [("email", None), ("ntfy", Some("busy".to_owned()))]);
+    for id in members {
+        service.run(channel::delete(&service.handle, id)).unwrap();
+    }
     let group = service.handle.with_state(|state| state.channel(id).cloned().unwrap());
     let untried = refused(service.run(channel::test(&service.handle, &group, false)));
-    assert_eq!(untried, "a group sends nothing itself; test the channels in it, one by one");
+    assert_eq!(untried, "the group has no channel; `channel set` gives it some");
 }
 
 #[test]

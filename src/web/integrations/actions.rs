@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use tokio::time::timeout;
 
-use super::{page, told};
+use super::{notes_of, page};
 use crate::domain::ids::ChannelId;
 use crate::domain::project::Channel;
 use crate::engine::command::Command;
@@ -41,10 +41,10 @@ pub(crate) async fn test(visit: Visit) -> Result<Done, Trouble> {
 }
 
 pub(super) async fn tested(visit: Visit, channel: &Channel) -> Result<Done, Trouble> {
-    let tried = timeout(TEST_TIME, channel::test(visit.handle(), channel, false)).await.map_err(|_| Fault::Unavailable)?;
-    let tried = tried.map_err(|error| Trouble::new(Fault::Unavailable, "Not tried", format!("No test was sent: {error}.")))?;
+    let tested = timeout(TEST_TIME, channel::test(visit.handle(), channel, false)).await.map_err(|_| Fault::Unavailable)?;
+    let tested = tested.map_err(|error| Trouble::new(Fault::Unavailable, "Not tried", format!("No test was sent: {error}.")))?;
     let site = Arc::clone(&visit.site);
-    Ok(site.outgoing.run(move || page(&visit, Some(told(&tried)))).await??.into())
+    Ok(site.outgoing.run(move || page(&visit, notes_of(&tested))).await??.into())
 }
 
 /// Lets a channel be told again.

@@ -150,7 +150,7 @@ fn label(key: &str) -> String {
     capital(&words.join(" ")) + plural
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
     first + letters.as_str()

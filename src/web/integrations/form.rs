@@ -28,7 +28,7 @@ struct FormPage {
     name: String,
     own: Vec<Entry>,
     common: Vec<Entry>,
-    /// What of the stored settings is probably not what was meant.
+    /// The reason why this server delivers nothing by this kind, and what of the stored settings is probably not what was meant.
     warnings: Vec<String>,
     /// What is wrong with what was sent.
     wrong: Option<Wrong>,
@@ -38,7 +38,6 @@ struct FormPage {
     is_locked: bool,
     /// What assigns checks to it; `None`: it is made first.
     assign: Option<String>,
-    is_group: bool,
     tags: Vec<String>,
     /// Which checks were chosen for a new one, and the tag.
     chosen: String,
@@ -93,6 +92,8 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         }
     });
     let what = if channel.is_some() { "Edit" } else { "Add" };
+    let obstacle = visit.handle().transports().and_then(|transports| kind.obstacle(transports));
+    let obstacle = obstacle.map(|obstacle| format!("nothing can be delivered: {obstacle}"));
     let html = Html::of(&FormPage {
         frame: visit.frame(format!("{what} {}", kind.title)),
         title: format!("{what}: {}", kind.title),
@@ -102,12 +103,11 @@ fn page(visit: &Visit, typed: Option<&Query>, wrong: Option<Wrong>) -> Result<Ht
         name,
         own,
         common,
-        warnings: channel.map(|channel| channel.settings.warnings()).unwrap_or_default(),
+        warnings: obstacle.into_iter().chain(channel.into_iter().flat_map(|channel| channel.settings.warnings())).collect(),
         wrong,
         declared_in: channel.and_then(|channel| visit.declared_in(channel.id.0)),
         is_locked: stored.is_some_and(|stored| stored.allowed_by(Maker::Api).is_err()),
         assign: channel.map(|channel| visit.link(&Page::ChecksOfIntegration(channel.uuid))),
-        is_group: kind.class == crate::domain::channel::Class::Group,
         tags: tags.into_iter().take(MOST_TAGS).collect(),
         chosen: Some(choice("checks")).filter(|chosen| !chosen.is_empty()).unwrap_or_else(|| "all".into()),
         tag: choice("tag"),

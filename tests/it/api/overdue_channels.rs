@@ -81,7 +81,7 @@ async fn a_channel_is_made_shown_changed_and_removed() {
     let mut shown = json!({
         "id": id, "name": "Žofie", "kind": "ntfy",
         "settings": { "priority": "3", "priority-up": "3", "token": "***", "topic": "a", "url": "https://ntfy.example" },
-        "warnings": [], "unsubscribed": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
+        "warnings": [], "unsubscribed": [], "refused": [], "status": "untested", "last_error": null, "failing_since": null, "last_delivered": null, "waiting": 0, "operator": false
     });
     assert_eq!((answer.status, &made), (201, &shown));
     let address = format!("/channels/{id}");
@@ -269,9 +269,9 @@ async fn a_channel_shows_how_it_fares() {
     server.done(disable()).await;
     let changed = server.own("PUT", &address, r#"{"settings": {"down-url": "https://b.example/"}}"#).await.json();
     assert_eq!((&changed["status"], &changed["last_error"]), (&json!("untested"), &Value::Null), "nothing was sent with these");
-    server.done(Command::LogTest { channel, failed: Some("it answered 404".into()), status: 404 }).await;
+    server.done(Command::LogTest(Report::of_test(channel, SendOutcome::Failed("it answered 404".into()), 404))).await;
     assert_eq!(health().await[..2], [json!("test failed"), json!("it answered 404")]);
-    server.done(Command::LogTest { channel, failed: None, status: 200 }).await;
+    server.done(Command::LogTest(Report::of_test(channel, SendOutcome::Delivered, 200))).await;
     assert_eq!(health().await[..2], [json!("ok"), Value::Null]);
     server.stop().await;
 }
@@ -298,7 +298,10 @@ async fn a_test_is_answered_when_it_has_come_back() {
                 }
             };
             let failed = trial.up.then(|| "it answered 503".to_owned());
-            trial.reply.send(Tried { took: Duration::from_millis(212), status: if trial.up { 503 } else { 0 }, failed }).unwrap();
+            trial
+                .reply
+                .send(Tried { took: Duration::from_millis(212), status: if trial.up { 503 } else { 0 }, failed, missed: None })
+                .unwrap();
         };
         tokio::join!(asked, answered).0
     };

@@ -49,7 +49,7 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     server.sent(theirs, SendOutcome::Failed("it never answered".into()), 0).await;
     server.ping(&check, "").await;
     server.sent(ours, SendOutcome::Failed("it answered \"550\"".into()), 550).await;
-    server.handle.call(Command::LogTest { channel: second, failed: Some("no".into()), status: 0 }).await.unwrap().unwrap();
+    server.handle.call(Command::LogTest(Report::of_test(second, SendOutcome::Failed("no".into()), 0))).await.unwrap().unwrap();
 
     let all = server.deliveries("/deliveries").await;
     let numbers: Vec<_> = all.iter().map(|delivery| delivery["number"].as_u64().unwrap()).collect();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use overdue::domain::alert::DeliveryProof;
 use overdue::domain::channel::{GivenSettings, Maker};
+use overdue::manage::channel::ChannelStatus;
 
 use super::*;
 
@@ -105,10 +107,83 @@ async fn the_last_recipient_gets_nothing_twice() {
 async fn a_test_names_each_recipient_that_was_refused() {
     let (site, _server) = site(&[("RCPT TO:<eve", "550 no such user", usize::MAX), ("RCPT TO:<bob", "452 full", 1)]).await;
     let channel = site.channel("email", &[("to", TO)]).await;
-    let Tried { failed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
-    let refused = "not taken for bob@example.org: the mail server said 452: full; \
+    let Tried { failed, missed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
+    let refused = "delivered to 1 of 3; not taken for bob@example.org: the mail server said 452: full; \
                    eve@example.org: the mail server said 550: no such user";
-    assert_eq!(failed.as_deref(), Some(refused));
+    assert_eq!((failed, missed.as_deref()), (None, Some(refused)));
+    let delivery = site.deliveries(1).await.remove(0);
+    assert_eq!((delivery.outcome, &*delivery.reason), (DeliveryOutcome::Delivered, refused));
+    // Only what is refused for good is kept.
+    let health = site.channel_now(channel).health.clone();
+    assert_eq!((health.proof, refused_of(&site, channel)), (DeliveryProof::Arrived, vec!["eve@example.org".to_owned()]));
+    site.done(Command::Unsubscribe { channel, recipient: "ann@example.org".into() }).await;
+    site.done(Command::Unsubscribe { channel, recipient: "bob@example.org".into() }).await;
+    let Tried { failed, missed, .. } = site.handle.try_channel(channel, false).unwrap().await.unwrap();
+    assert_eq!((failed.as_deref(), missed), (Some("the mail server said 550: no such user"), None));
+}
+
+/// The recipients that are refused.
+fn refused_of(site: &Site, channel: ChannelId) -> Vec<String> {
+    site.channel_now(channel).health.refused.iter().map(|refused| refused.address.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_recipient_that_is_refused_is_shown_told_after_an_hour_and_not_sent_the_end() {
+    let (site, server) = site(&[("RCPT TO:<eve", "550 no such user", 1)]).await;
+    let phone = Receiver::start([Act::status(200)]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    site.channel("ntfy", &[("url", &phone.url("")), ("topic", "home"), ("notices", "on"), ("send", "up"), ("every", "on")]).await;
+    site.check(7, "backup").await;
+    let tries = || ["ann", "bob", "eve"].map(|name| server.count(&format!("RCPT TO:<{name}")));
+    site.ping(7, Kind::Fail, "").await;
+    site.until(|| refused_of(&site, channel) == ["eve@example.org"]).await;
+    let shown = site.handle.with_state(|state| ChannelStatus::of(state, state.channel(channel).unwrap(), None));
+    assert_eq!(shown, ChannelStatus::Ok);
+    assert_eq!(tries(), [1, 1, 1]);
+    // A look finds it, and one an hour later that it has lasted.
+    site.clock.advance_secs(16);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(phone.seen().len(), 0);
+    site.clock.advance_secs(3601);
+    let message: serde_json::Value = serde_json::from_str(phone.wait_for(1).await[0].text()).unwrap();
+    assert_eq!(message["title"], "The channel email does not reach all of its recipients");
+    let text = "No mail has been taken for eve@example.org for an hour. The last reason: the mail server said 550.";
+    // Notices repeat no text of a receiver.
+    assert!(message["message"].as_str().unwrap().contains(text), "{message}");
+    // She was not told that it was down, so she is not told that it is up.
+    site.ping(7, Kind::Success, "").await;
+    site.until(|| tries() == [2, 2, 1]).await;
+    phone.wait_for(2).await;
+    assert_eq!(refused_of(&site, channel), ["eve@example.org"]);
+    // The next downtime is tried, and its end is sent to all who took it.
+    site.clock.advance_secs(60);
+    site.ping(7, Kind::Fail, "").await;
+    site.until(|| refused_of(&site, channel).is_empty()).await;
+    assert_eq!(tries(), [3, 3, 2]);
+    site.clock.advance_secs(60);
+    site.ping(7, Kind::Success, "").await;
+    site.until(|| tries() == [4, 4, 3]).await;
+}
+
+#[tokio::test]
+async fn a_recipient_that_is_refused_after_the_alert_is_sent_its_end() {
+    let (site, server) = site(&[]).await;
+    let channel = site.channel("email", &[("to", TO)]).await;
+    for (uuid, name) in [(7, "backup"), (8, "dump")] {
+        site.check(uuid, name).await;
+    }
+    let tries = || server.count("RCPT TO:<eve");
+    site.ping(7, Kind::Fail, "").await;
+    site.deliveries(1).await;
+    site.clock.advance_secs(60);
+    server.reply_once("RCPT TO:<eve", "550 mailbox full");
+    site.ping(8, Kind::Fail, "").await;
+    site.deliveries(2).await;
+    assert_eq!((refused_of(&site, channel), tries()), (vec!["eve@example.org".to_owned()], 2));
+    site.clock.advance_secs(60);
+    site.ping(7, Kind::Success, "").await;
+    site.deliveries(3).await;
+    assert_eq!((refused_of(&site, channel), tries()), (vec![], 3));
 }
 
 #[tokio::test]
@@ -159,6 +234,8 @@ async fn a_start_knows_which_recipients_have_taken_a_mail() {
     let copy = disk.copy();
     drop(site);
     let site = start(copy.medium(), 1_800_000_010);
+    let refused = site.handle.with_state(|state| state.project(MAIN).unwrap().channels.values().next().unwrap().health.refused.clone());
+    assert_eq!(refused.iter().map(|refused| &*refused.address).collect::<Vec<_>>(), ["eve@example.org"]);
     let delivery = site.deliveries(1).await.remove(0);
     assert_eq!((delivery.outcome, delivery.attempts), (DeliveryOutcome::Delivered, 2));
     assert_eq!(&*delivery.reason, "not taken for eve@example.org: the mail server said 550: no such user");

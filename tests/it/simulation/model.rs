@@ -11,7 +11,7 @@ use overdue::domain::project::{self, BadgeSecret, ChannelName, Secret};
 use overdue::domain::status::Status;
 use overdue::domain::text::{Description, Failures, Tags};
 use overdue::domain::window::WindowTimes;
-use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Signal, Target};
+use overdue::engine::command::{CheckNames, Command, CreateCheck, Outcome, PingRequest, Refusal, Report, Signal, Target};
 use overdue::engine::state::State;
 use uuid::Uuid;
 
@@ -397,7 +397,7 @@ impl Model {
                 let is_recipient = channel.settings.recipients().any(|other| *other == **recipient);
                 is_recipient.then_some(Answered::Channel(id.0)).ok_or(Refusal::NotFound)
             }
-            Command::Remind(channel) | Command::LogTest { channel, .. } => {
+            Command::Remind(channel) | Command::LogTest(Report { channel, .. }) => {
                 self.channels.get(&channel.0).map(|_| Answered::Done).ok_or(Refusal::NotFound)
             }
             Command::AssignChannel { channel, checks, assigned } => {

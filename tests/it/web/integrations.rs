@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use overdue::declare;
+use overdue::domain::alert::{Recipient, RecipientResult};
+use overdue::domain::channel::Transports;
 use overdue::engine::Tried;
+use overdue::engine::command::{Command, Report, SendOutcome};
 use serde_json::{Value, json};
 
 use super::{browse, channel, post, project_uuid, words};
@@ -75,10 +78,66 @@ async fn secrets_are_kept_shown_to_nobody_and_sent_to_no_other_server() {
 async fn a_test_says_word_for_word_what_has_come_of_it() {
     let server = Server::start().await;
     let uuid = channel(&server).await;
-    server.answer_tests(Tried { took: Duration::from_millis(240), status: 500, failed: Some("500 <Internal> Server Error".into()) });
+    server.answer_tests(Tried {
+        took: Duration::from_millis(240),
+        status: 500,
+        failed: Some("500 <Internal> Server Error".into()),
+        missed: None,
+    });
     let tested = post(&server, &format!("/integrations/{uuid}/test/"), &[]).await;
     assert_eq!(tested.status, 200, "{tested:?}");
     assert!(tested.text().contains("Not delivered: 500 &#60;Internal&#62; Server Error"), "{tested:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_of_a_group_says_what_has_come_of_each_channel() {
+    let server = Server::start().await;
+    channel(&server).await;
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let fields = [("name", "both"), ("channels", "hook <1>"), ("checks", "all")];
+    let made = post(&server, &format!("{list}add/group/"), &fields).await;
+    assert_eq!(made.status, 303, "{made:?}");
+    let all = channels(&server).await;
+    let group = all.iter().find(|channel| channel["kind"] == "group").unwrap();
+    let missed = Some("delivered to 1 of 2; not taken for <a@b.c>: 550".to_owned());
+    server.answer_tests(Tried { took: Duration::from_millis(240), status: 550, failed: None, missed });
+    let shown = browse(&server, "GET", &list, &[]).await;
+    let path = format!("/integrations/{}/test/", group["id"].as_str().unwrap());
+    assert!(shown.text().contains(&path), "{shown:?}");
+    let tested = post(&server, &path, &[]).await;
+    assert_eq!(tested.status, 200, "{tested:?}");
+    assert!(tested.text().contains("hook &#60;1&#62;: Delivered to 1 of 2; not taken for &#60;a@b.c&#62;: 550."), "{tested:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_form_says_that_nothing_can_be_delivered_without_a_mail_server() {
+    let warned = "Note: nothing can be delivered: no mail server is set (--mail-server).";
+    for mail in [true, false] {
+        let server = Server::start().await;
+        server.handle.set_transports(Transports { mail, commands: false });
+        let form = format!("/projects/{}/integrations/add/email/", project_uuid(&server));
+        let shown = browse(&server, "GET", &form, &[]).await;
+        assert_eq!(words(shown.text()).contains(warned), !mail, "{shown:?}");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_recipient_that_is_refused_is_shown() {
+    let server = Server::start().await;
+    let uuid = channel(&server).await;
+    let id = server.handle.with_state(|state| state.project(server.main.id).unwrap().channels.keys().next().copied().unwrap());
+    let refused = Recipient { address: "eve@example.org".into(), result: RecipientResult::Refused("550: no such user".into()) };
+    let report = Report { recipients: Some([refused].into()), ..Report::of_test(id, SendOutcome::DeliveredInPart("".into()), 250) };
+    server.handle.call(Command::LogTest(report)).await.unwrap().unwrap();
+    let list = format!("/projects/{}/integrations/", project_uuid(&server));
+    let shown = words(browse(&server, "GET", &list, &[]).await.text());
+    assert!(shown.contains("Not taken for eve@example.org: 550: no such user"), "{shown}");
+    let shown = server.own("GET", &format!("/channels/{uuid}"), "").await.json();
+    assert_eq!((&shown["status"], &shown["refused"][0]["recipient"]), (&json!("ok"), &json!("eve@example.org")));
+    assert_eq!((&shown["refused"][0]["error"], shown["refused"][0]["since"].is_string()), (&json!("550: no such user"), true));
     server.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! What is kept from those who may only look: keys, and URLs that are all it takes to send.
 
 use overdue::domain::user::{Grant, Membership, Projects};
-use overdue::engine::command::{Command, SendOutcome};
+use overdue::engine::command::{Command, Report, SendOutcome};
 use serde_json::json;
 
 use super::browser::{make, owner, server, signed_in};
@@ -128,7 +128,12 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
         let check = server.check(json!({ "name": what, "channels": channel })).await;
         let uuid = check["uuid"].as_str().unwrap();
         if what == "tested" {
-            server.handle.call(Command::LogTest { channel: id, failed: Some(reason.as_str().into()), status: 404 }).await.unwrap().unwrap();
+            server
+                .handle
+                .call(Command::LogTest(Report::of_test(id, SendOutcome::Failed(reason.as_str().into()), 404)))
+                .await
+                .unwrap()
+                .unwrap();
         } else {
             server.get(&format!("/ping/{uuid}/fail")).await;
             let reason = reason.as_str().into();
@@ -149,7 +154,7 @@ async fn those_who_only_look_see_no_text_of_a_receiver() {
     let id = server.number_of(&server.main, &failing);
     server
         .handle
-        .call(Command::LogTest { channel: id, failed: Some("the answer was 502: SECRET".into()), status: 0 })
+        .call(Command::LogTest(Report::of_test(id, SendOutcome::Failed("the answer was 502: SECRET".into()), 0)))
         .await
         .unwrap()
         .unwrap();

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::OwnCall;
-use crate::domain::alert::Event;
+use crate::domain::alert::{Event, RefusedRecipient};
 use crate::domain::channel::{ChannelKind, ChannelSettings, GivenSettings, Maker};
 use crate::domain::ids::{ChannelId, write_uuid};
 use crate::domain::moment::Moment;
@@ -94,11 +94,11 @@ pub(super) async fn test(call: &OwnCall<'_>, uuid: Uuid) -> Result<Reply, Fault>
     let tried = call.handle().try_channel(channel.id, up)?;
     let tried = timeout(TEST_TIME, tried).await.map_err(|_| Fault::Unavailable)?;
     // Nobody sends any more, or the channel is gone.
-    let Tried { took, status, failed } = tried.map_err(|_| Fault::Unavailable)?;
+    let Tried { took, status, failed, missed } = tried.map_err(|_| Fault::Unavailable)?;
     let mut out = String::new();
     let mut object = Object::begin(&mut out);
     object.boolean("delivered", failed.is_none()).number("millis", took.as_millis());
-    object.with("status", |out| write_status(status, out)).with("error", |out| match &failed {
+    object.with("status", |out| write_status(status, out)).with("error", |out| match failed.as_ref().or(missed.as_ref()) {
         Some(error) => write_text(out, error),
         None => out.push_str("null"),
     });
@@ -180,6 +180,7 @@ fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &
     });
     object.with("warnings", |out| write_array(out, &channel.settings.warnings(), |warning, out| write_text(out, warning)));
     object.with("unsubscribed", |out| write_array(out, &channel.health.unsubscribed, |recipient, out| write_text(out, recipient)));
+    object.with("refused", |out| write_array(out, &channel.health.refused, write_refused));
     object.text("status", status.name()).with("last_error", |out| match status.reason(true).1 {
         Some(error) => write_text(out, error),
         None => out.push_str("null"),
@@ -187,5 +188,11 @@ fn write(out: &mut String, channel: &Channel, handle: &Handle, last_delivered: &
     object.plain_or_null("failing_since", channel.health.failing.as_ref().map(|(since, _)| *since), Moment::write_seconds);
     object.plain_or_null("last_delivered", last_delivered.get(&channel.id).copied(), Moment::write_seconds);
     object.number("waiting", waiting).boolean("operator", channel.operator);
+    object.end();
+}
+
+fn write_refused(refused: &RefusedRecipient, out: &mut String) {
+    let mut object = Object::begin(out);
+    object.text("recipient", &refused.address).plain("since", |out| refused.since.write_seconds(out)).text("error", &refused.reason);
     object.end();
 }

@@ -1,0 +1,66 @@
+//! Tests of channels: a message that is sent at once, and the result that is waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::domain::channel::Class;
+use crate::domain::project::Channel;
+use crate::engine::command::Unavailable;
+use crate::engine::{Handle, Tried};
+use crate::manage::ManageError;
+
+/// How long whoever asked for a test over HTTP waits. The slowest kinds give up after 60 s.
+pub const TEST_TIME: Duration = Duration::from_secs(75);
+/// Time for the tests of all members of a group: a little less than whoever asked waits.
+const GROUP_TIME: Duration = Duration::from_secs(70);
+
+/// The result of a test.
+pub enum Tested {
+    /// Of a channel.
+    Channel(Tried),
+    /// Of a group: of each of its channels.
+    Group(Vec<MemberTest>),
+}
+
+/// The result of the test of a channel in a group.
+pub struct MemberTest {
+    /// The channel.
+    pub channel: Arc<Channel>,
+    /// The result, or the reason why there is none.
+    pub tried: Result<Tried, ManageError>,
+}
+
+/// Sends a test to a channel, or to the channels of a group one after the other, and waits for the result, little more than a minute at
+/// most; `up`: what is sent when a check is up again. A test that arrives enables its channel.
+///
+/// # Errors
+/// When it is a group without channels, too many tests wait, the channel is gone, or the server stops.
+pub async fn test(handle: &Handle, channel: &Channel, up: bool) -> Result<Tested, ManageError> {
+    if channel.settings.kind().class != Class::Group {
+        return test_one(handle, channel, up).await.map(Tested::Channel);
+    }
+    let members: Vec<_> = handle.with_state(|state| state.members_of(channel).map(Arc::clone).collect());
+    if members.is_empty() {
+        return Err(ManageError::EmptyGroup);
+    }
+    let until = handle.clock().uptime() + GROUP_TIME;
+    let mut tests = Vec::with_capacity(members.len());
+    for channel in members {
+        let left = until.saturating_sub(handle.clock().uptime());
+        let tried = match left {
+            Duration::ZERO => Err(ManageError::NoTestResult),
+            left => timeout(left, test_one(handle, &channel, up)).await.unwrap_or(Err(ManageError::NoTestResult)),
+        };
+        tests.push(MemberTest { channel, tried });
+    }
+    Ok(Tested::Group(tests))
+}
+
+async fn test_one(handle: &Handle, channel: &Channel, up: bool) -> Result<Tried, ManageError> {
+    let tried = handle.try_channel(channel.id, up).map_err(ManageError::Unavailable)?;
+    let is_gone = || handle.with_state(|state| state.channel(channel.id).is_none());
+    // Whoever sends lets go of what cannot be sent any more.
+    tried.await.map_err(|_| if is_gone() { ManageError::Gone } else { ManageError::Unavailable(Unavailable::Stopping) })
+}
